@@ -1,0 +1,1 @@
+"""Zero-copy AscendCL execution engine for compiled Ascend models."""

@@ -1,0 +1,115 @@
+"""Build: the Cython core and the CPU implementation of AscendCL. Needs neither CANN nor OpenVINO.
+
+GE_CORE_DEBUG=1 builds with bounds checks, line tracing and C assertions.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).parent.resolve()
+DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
+MODULES = ["acl", "device", "memory", "model", "executor"]
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": False,
+    "initializedcheck": False,
+    "embedsignature": True,
+    "embedsignature.format": "python",
+    "linetrace": DEBUG,
+}
+C_FLAGS = ["-O0", "-g"] if DEBUG else ["-O3"]
+C_FLAGS += ["-Wall", "-Werror=incompatible-pointer-types"]
+CXX_FLAGS = ["-std=c++17", "-O3", "-g1", "-fPIC", "-pthread", "-Wall", "-Wextra", "-fno-semantic-interposition"]
+LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions"]
+
+# X(release, library, return type, name, arguments) rows of acl_abi.h decide what each stand-in library exports.
+ENTRY = re.compile(r"X\((V8|V9), (RT|MDL), .*?, (acl\w+), \(")
+HOOKS = "acl_cpu_*;"
+SHARED_WITH_MDL = 'extern "C++" { acl_cpu::*; *acl_cpu::*; };'
+
+
+def entries(releases, libraries):
+    rows = ENTRY.findall((ROOT / "ge_core_pyx/abi/acl_abi.h").read_text())
+    return [name for release, library, name in rows if release in releases and library in libraries]
+
+
+class BuildExt(build_ext):
+    """Cython modules as usual; then ge_core_pyx/acl_cpu/lib/{8.1,9}/, plain shared libraries without a Python suffix."""
+
+    def run(self):
+        super().run()
+        base = ROOT if self.inplace or self.editable_mode else Path(self.build_lib)
+        self.build_acl_cpu(base / "ge_core_pyx/acl_cpu/lib")
+
+    def get_outputs(self):
+        libraries = ["8.1/libascendcl.so", "9/libacl_rt.so", "9/libacl_mdl.so", "9/libascendcl.so"]
+        return super().get_outputs() + [f"{self.build_lib}/ge_core_pyx/acl_cpu/lib/{name}" for name in libraries]
+
+    def build_acl_cpu(self, out):
+        self.cxx = shlex.split(os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "g++")
+        self.objects = Path(self.build_temp) / "acl_cpu"
+        self.objects.mkdir(parents=True, exist_ok=True)
+        sources = {group: sorted((ROOT / "ge_core_pyx/acl_cpu" / group).glob("*.cpp")) for group in ("rt", "mdl")}
+        headers = [*(ROOT / "ge_core_pyx/acl_cpu").rglob("*.h"), ROOT / "ge_core_pyx/abi/acl_abi.h", ROOT / "setup.py"]
+        newest = max(header.stat().st_mtime for header in headers)
+        with ThreadPoolExecutor(os.cpu_count()) as jobs:
+            built = {
+                group: list(jobs.map(lambda source: self.compile(source, newest), files))
+                for group, files in sources.items()
+            }
+        v81, v9 = out / "8.1", out / "9"
+        self.link(v81 / "libascendcl.so", built["rt"] + built["mdl"], [*entries({"V8"}, {"RT", "MDL"})], [HOOKS])
+        rt = self.link(v9 / "libacl_rt.so", built["rt"], entries({"V8", "V9"}, {"RT"}), [HOOKS, SHARED_WITH_MDL])
+        mdl = self.link(v9 / "libacl_mdl.so", built["mdl"], entries({"V8", "V9"}, {"MDL"}), [], [rt])
+        self.link(v9 / "libascendcl.so", [], [], [], [rt, mdl])
+
+    def compile(self, source, newest_header):
+        target = self.objects / f"{source.parent.name}_{source.stem}.o"
+        if not target.exists() or target.stat().st_mtime < max(newest_header, source.stat().st_mtime):
+            include = [f"-I{ROOT / 'ge_core_pyx/abi'}", f"-I{ROOT / 'ge_core_pyx/acl_cpu'}"]
+            subprocess.check_call([*self.cxx, *CXX_FLAGS, *include, "-c", str(source), "-o", str(target)])
+        return target
+
+    def link(self, target, objects, exported, patterns, needed=()):
+        inputs = [*objects, *needed, ROOT / "setup.py"]
+        if target.exists() and target.stat().st_mtime > max(Path(path).stat().st_mtime for path in inputs):
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        script = self.objects / f"{target.parent.name}_{target.stem}.map"
+        names = " ".join(f"{name};" for name in exported)
+        visible = f"global: {names} {' '.join(patterns)} " if names or patterns else ""
+        script.write_text(f"{{ {visible}local: *; }};\n")
+        libraries = ["-Wl,--no-as-needed", *map(str, needed)] if needed else []
+        command = [*self.cxx, *LINK_FLAGS, f"-Wl,--version-script={script}", f"-Wl,-soname,{target.name}"]
+        subprocess.check_call([*command, *map(str, objects), *libraries, "-ldl", "-lrt", "-o", str(target)])
+        return target
+
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"ge_core_pyx.{name}",
+                [f"ge_core_pyx/{name}.pyx"],
+                include_dirs=["ge_core_pyx/abi"],
+                depends=["ge_core_pyx/abi/acl_abi.h", "ge_core_pyx/abi/acl_table.h"],
+                extra_compile_args=C_FLAGS,
+                define_macros=[("CYTHON_TRACE", "1")] if DEBUG else [],
+            )
+            for name in MODULES
+            if (ROOT / f"ge_core_pyx/{name}.pyx").exists()
+        ],
+        compiler_directives=DIRECTIVES,
+    ),
+    cmdclass={"build_ext": BuildExt},
+)
