@@ -1,0 +1,85 @@
+"""Which rows run together in which gear. Pure planning: no arrays, no device."""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """`count` rows of one request inside one execution."""
+
+    request: int  # position of the request in the call
+    start: int  # the first of its rows in this part
+    row: int  # where that row lies in the execution
+    count: int
+
+
+class Execution(NamedTuple):
+    """One run of the model: `rows` rows in a gear that holds them; the gear's other rows are padding."""
+
+    gear: int
+    rows: int
+    parts: list[Part]
+
+
+def smallest_gear(rows: int, gears: Sequence[int]) -> int:
+    """The smallest gear that holds `rows`, the largest one if none does.
+
+    Parameters
+    ----------
+    rows : int
+    gears : sequence of int
+        Ascending, at least one.
+    """
+    return gears[min(bisect_left(gears, rows), len(gears) - 1)]
+
+
+def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
+    """Packs requests into executions, in order.
+
+    A request that fits the largest gear is never torn apart; a longer one is cut at the largest gear, and its remainder
+    runs together with what follows.
+
+    Parameters
+    ----------
+    rows : sequence of int
+        Rows of each request, each at least 1.
+    gears : sequence of int
+        Batch gears, ascending.
+
+    Returns
+    -------
+    list of Execution
+        Every row of every request exactly once.
+    """
+    largest = gears[-1]
+    executions, parts, used = [], [], 0
+
+    def flush():
+        nonlocal parts, used
+        executions.append(Execution(smallest_gear(used, gears), used, parts))
+        parts, used = [], 0
+
+    for request, count in enumerate(rows):
+        start = 0
+        if used + count > largest and used:
+            flush()
+        while count > largest:
+            parts.append(Part(request, start, 0, largest))
+            used = largest
+            flush()
+            start += largest
+            count -= largest
+        parts.append(Part(request, start, used, count))
+        used += count
+    if parts:
+        flush()
+    return executions
+
+
+def group(keys: Sequence[Hashable]) -> list[list[int]]:
+    """Positions with equal keys, groups in order of first appearance. Only requests of one group can share a run."""
+    groups: dict[Hashable, list[int]] = {}
+    for position, key in enumerate(keys):
+        groups.setdefault(key, []).append(position)
+    return list(groups.values())

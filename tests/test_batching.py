@@ -1,0 +1,66 @@
+"""Row planning: every row exactly once, in the smallest gear, requests whole where they can be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ge_core.batching import Execution, Part, group, plan, smallest_gear
+
+GEARS = (1, 2, 4, 8)
+
+
+@pytest.mark.parametrize(("rows", "gear"), [(1, 1), (2, 2), (3, 4), (5, 8), (8, 8), (9, 8)])
+def test_the_smallest_gear_that_holds_the_rows(rows, gear):
+    assert smallest_gear(rows, GEARS) == gear
+
+
+def test_requests_of_one_call_share_an_execution():
+    assert plan([1, 2, 1, 3, 1], GEARS) == [
+        Execution(8, 8, [Part(0, 0, 0, 1), Part(1, 0, 1, 2), Part(2, 0, 3, 1), Part(3, 0, 4, 3), Part(4, 0, 7, 1)])
+    ]
+
+
+def test_a_request_that_fits_is_not_torn_apart():
+    assert plan([5, 4], GEARS) == [Execution(8, 5, [Part(0, 0, 0, 5)]), Execution(4, 4, [Part(1, 0, 0, 4)])]
+
+
+def test_a_long_request_is_cut_and_its_remainder_shares():
+    assert plan([20, 3], GEARS) == [
+        Execution(8, 8, [Part(0, 0, 0, 8)]),
+        Execution(8, 8, [Part(0, 8, 0, 8)]),
+        Execution(8, 7, [Part(0, 16, 0, 4), Part(1, 0, 4, 3)]),
+    ]
+
+
+def test_a_static_model_is_one_gear():
+    assert plan([3], (4,)) == [Execution(4, 3, [Part(0, 0, 0, 3)])]
+
+
+def test_no_requests_no_executions():
+    assert plan([], GEARS) == []
+
+
+@given(
+    rows=st.lists(st.integers(1, 40), max_size=12),
+    gears=st.sets(st.integers(1, 16), min_size=1).map(lambda values: tuple(sorted(values))),
+)
+def test_every_row_runs_exactly_once(rows, gears):
+    executions = plan(rows, gears)
+    seen = []
+    for execution in executions:
+        assert execution.gear == smallest_gear(execution.rows, gears)
+        assert execution.rows <= execution.gear
+        filled = 0
+        for part in execution.parts:
+            assert part.row == filled
+            filled += part.count
+            seen += [(part.request, row) for row in range(part.start, part.start + part.count)]
+        assert filled == execution.rows
+    assert seen == [(request, row) for request, count in enumerate(rows) for row in range(count)]
+    whole = [request for request, count in enumerate(rows) if count <= gears[-1]]
+    for request in whole:
+        assert sum(part.request == request for execution in executions for part in execution.parts) == 1
+
+
+def test_grouping_keeps_the_order_of_first_appearance():
+    assert group(["a", "b", "a", "c", "b"]) == [[0, 2], [1, 4], [3]]
