@@ -1,0 +1,44 @@
+// What computes a model: the graph by OpenVINO, or the synthetic arithmetic.
+#ifndef ACL_CPU_MDL_ENGINE_H
+#define ACL_CPU_MDL_ENGINE_H
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mdl/manifest.h"
+
+namespace acl_cpu::mdl {
+
+// One computation: host addresses of every input and output, and their shapes.
+struct Call {
+  size_t gear = 0;
+  std::vector<char *> inputs, outputs;
+  std::vector<Dims> input_dims, output_dims;  // filled for models with ranges only
+};
+
+// The part that belongs to one loaded model id. Calls do not overlap.
+class Instance {
+ public:
+  virtual ~Instance() = default;
+  // Throws Failure.
+  virtual void run(const Call &call) = 0;
+};
+
+// The part that all loads of one file share; thread-safe.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::unique_ptr<Instance> instantiate() = 0;
+  // Models with ranges: the outputs' shapes for these input shapes; an empty list when only the data decides.
+  virtual std::vector<Dims> infer(const std::vector<Dims> &inputs) = 0;
+};
+
+// Both throw Failure. The manifest outlives the engine.
+std::shared_ptr<Engine> make_synthetic_engine(const Manifest &manifest);
+std::shared_ptr<Engine> make_openvino_engine(const Manifest &manifest, std::string_view onnx);
+
+}  // namespace acl_cpu::mdl
+
+#endif
