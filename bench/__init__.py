@@ -1,0 +1,1 @@
+"""Direct AscendCL and Triton side by side, measured in one run. Run it from the repository: ``python -m bench``."""

@@ -1,0 +1,217 @@
+"""One request over each transport: callers that send the same inputs again and again and hold the last answer.
+
+A call is what a user of that transport pays per request: inputs start in ordinary memory, outputs end as NumPy arrays.
+With shared memory the inputs are copied into the region and the outputs are views of it. ``http+shm`` is the bench's
+own lean client: the request's bytes are built beforehand and sent over one connection that stays open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import mmap
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import np_to_triton_dtype
+
+ALIGNMENT = 64
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a server listens, as ``host:port``."""
+
+    http: str
+    grpc: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to repeat: the inputs, and the shape and dtype of each output."""
+
+    model: str
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, tuple[tuple[int, ...], np.dtype]]
+
+
+class Wire:
+    """A caller over ``grpc`` or ``http`` with the tensors inside the messages."""
+
+    def __init__(self, endpoint: Endpoint, request: Request, transport: str):
+        self._library = tritonclient.grpc if transport == "grpc" else tritonclient.http
+        self._client = self._library.InferenceServerClient(endpoint.grpc if transport == "grpc" else endpoint.http)
+        self._request = request
+        self._wanted = [self._library.InferRequestedOutput(name) for name in request.outputs]
+        self.outputs: dict[str, np.ndarray] = {}
+
+    def call(self) -> None:
+        tensors = []
+        for name, array in self._request.inputs.items():
+            tensor = self._library.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
+            tensor.set_data_from_numpy(array)
+            tensors.append(tensor)
+        result = self._client.infer(self._request.model, tensors, outputs=self._wanted)
+        self.outputs = {name: result.as_numpy(name) for name in self._request.outputs}
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Regions:
+    """One shared memory region for the inputs and one for the outputs of a request, registered with the server.
+
+    The names in /dev/shm are gone as soon as the server has mapped them, so nothing can be left behind.
+    """
+
+    def __init__(self, endpoint: Endpoint, request: Request):
+        self._client = tritonclient.grpc.InferenceServerClient(endpoint.grpc)
+        self._sources = list(request.inputs.values())
+        sizes = {name: (array.shape, array.dtype) for name, array in request.inputs.items()}
+        self.input_region, self.input_offsets, self._targets = self._create(sizes)
+        self.output_region, self.output_offsets, self.outputs = self._create(request.outputs)
+
+    def _create(self, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype]]):
+        places: dict[str, tuple[int, int]] = {}
+        end = 0
+        for name, (shape, dtype) in tensors.items():
+            nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+            places[name] = (end, nbytes)
+            end += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        size = max(end, ALIGNMENT)
+        region = f"ge_core_bench_{os.getpid()}_{next(_numbers)}"
+        file = Path("/dev/shm", region)
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            os.ftruncate(descriptor, size)
+            memory = mmap.mmap(descriptor, size)
+            self._client.register_system_shared_memory(region, f"/{region}", size)
+        finally:
+            os.close(descriptor)
+            file.unlink()
+        arrays = {name: np.ndarray(shape, dtype, memory, places[name][0]) for name, (shape, dtype) in tensors.items()}
+        return region, places, arrays
+
+    def fill(self) -> None:
+        """Copy the user's inputs into their region."""
+        for target, source in zip(self._targets.values(), self._sources, strict=True):
+            np.copyto(target, source)
+
+    def close(self) -> None:
+        """Let the server forget both regions; the memory goes with the last view of it."""
+        with contextlib.suppress(tritonclient.grpc.InferenceServerException):
+            self._client.unregister_system_shared_memory(self.input_region)
+            self._client.unregister_system_shared_memory(self.output_region)
+        self._client.close()
+
+
+class SharedGrpc:
+    """A caller over ``grpc+shm``: Triton's gRPC client, tensors in system shared memory."""
+
+    def __init__(self, endpoint: Endpoint, request: Request):
+        self._regions = Regions(endpoint, request)
+        self._client = tritonclient.grpc.InferenceServerClient(endpoint.grpc)
+        self._model = request.model
+        self._inputs, self._wanted = [], []
+        for name, array in request.inputs.items():
+            offset, nbytes = self._regions.input_offsets[name]
+            tensor = tritonclient.grpc.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
+            tensor.set_shared_memory(self._regions.input_region, nbytes, offset)
+            self._inputs.append(tensor)
+        for name in request.outputs:
+            offset, nbytes = self._regions.output_offsets[name]
+            wanted = tritonclient.grpc.InferRequestedOutput(name)
+            wanted.set_shared_memory(self._regions.output_region, nbytes, offset)
+            self._wanted.append(wanted)
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        return self._regions.outputs
+
+    def call(self) -> None:
+        self._regions.fill()
+        self._client.infer(self._model, self._inputs, outputs=self._wanted)
+
+    def close(self) -> None:
+        self._client.close()
+        self._regions.close()
+
+
+class LeanHttp:
+    """A caller over ``http+shm``: one open socket, a request whose bytes never change, tensors in shared memory."""
+
+    def __init__(self, endpoint: Endpoint, request: Request):
+        self._regions = Regions(endpoint, request)
+        inputs = [
+            {
+                "name": name,
+                "shape": list(array.shape),
+                "datatype": np_to_triton_dtype(array.dtype),
+                "parameters": self._place(self._regions.input_region, self._regions.input_offsets[name]),
+            }
+            for name, array in request.inputs.items()
+        ]
+        outputs = [
+            {"name": name, "parameters": self._place(self._regions.output_region, self._regions.output_offsets[name])}
+            for name in request.outputs
+        ]
+        body = json.dumps({"inputs": inputs, "outputs": outputs}).encode()
+        head = f"POST /v2/models/{request.model}/infer HTTP/1.1\r\nHost: {endpoint.http}\r\n"
+        self._message = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        host, _, port = endpoint.http.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    @staticmethod
+    def _place(region: str, place: tuple[int, int]) -> dict:
+        offset, nbytes = place
+        return {
+            "shared_memory_region": region,
+            "shared_memory_offset": offset,
+            "shared_memory_byte_size": nbytes,
+        }
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        return self._regions.outputs
+
+    def call(self) -> None:
+        self._regions.fill()
+        self._socket.sendall(self._message)
+        answer = b""
+        while (end := answer.find(b"\r\n\r\n")) < 0:
+            answer += self._receive()
+        head = answer[:end].lower()
+        length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+        while len(answer) < end + 4 + length:
+            answer += self._receive()
+        if not head.startswith(b"http/1.1 200"):
+            raise RuntimeError(f"the server answered {answer[:end].decode()}: {answer[end + 4 :].decode()}")
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(65536)
+        if not data:
+            raise ConnectionError("the server closed the connection of the lean client")
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+        self._regions.close()
+
+
+def connect(endpoint: Endpoint, request: Request, transport: str) -> Wire | SharedGrpc | LeanHttp:
+    """Return a caller of `request` over ``grpc``, ``http``, ``grpc+shm`` or ``http+shm``; close it after use."""
+    if transport == "grpc+shm":
+        return SharedGrpc(endpoint, request)
+    if transport == "http+shm":
+        return LeanHttp(endpoint, request)
+    return Wire(endpoint, request, transport)

@@ -1,0 +1,344 @@
+"""``python -m bench latency``: direct AscendCL and Triton, call by call in one run, and rows/s of 16 clients."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench import stats
+from bench.c_path import CPath
+from bench.clients import Endpoint, Request, connect
+from bench.models import Case
+from bench.records import Limit, Record, Report
+
+CLIENTS = 16
+COLD_FROM_S = 0.002
+TOLERANCE = 1e-3
+LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
+
+
+class WrongAnswerError(Exception):
+    """Two paths disagree about the result of the same inputs."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured. `seconds` bounds one model and batch, but at least `min_rounds` are made.
+
+    The smallest batch gets 100 rounds, enough for its p99, unless they would take longer than `first_seconds`. Cold
+    floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution.
+    """
+
+    seconds: float = 90.0
+    first_seconds: float = 180.0
+    min_rounds: int = 100
+    max_rounds: int = 1000
+    floor_every: int = 1
+    load_seconds: float = 20.0
+    load_batches: int = 60
+    warm_up: int = 10
+    pinned: bool = True
+
+    def rounds(self, round_s: float, smallest: bool) -> int:
+        wanted = max(self.min_rounds, min(self.max_rounds, int(self.seconds / round_s)))
+        if smallest and stats.P99_SAMPLES * round_s <= self.first_seconds:
+            wanted = max(wanted, min(stats.P99_SAMPLES, self.max_rounds))
+        return wanted
+
+
+QUICK = Plan(
+    seconds=12,
+    first_seconds=75,
+    min_rounds=20,
+    max_rounds=200,
+    floor_every=2,
+    load_seconds=7,
+    load_batches=20,
+    warm_up=5,
+    pinned=False,
+)
+
+
+@dataclass
+class Bench:
+    """One open session and one running server for the same model, and what is common to all its records."""
+
+    case: Case
+    session: object
+    endpoint: Endpoint
+    c_library: ctypes.CDLL | None
+    transports: tuple[str, ...]
+    plan: Plan
+    common: dict
+    report: Report
+    say: Callable[[str], None]
+
+    def record(self, bench: str, path: str, transport: str | None, batch: int, fields: dict, **more) -> None:
+        """Add one record; `fields` holds the statistics, `more` replaces defaults."""
+        values = {
+            "timing": self.case.timing,
+            "concurrency": 1,
+            "slots": 1 if path != "floor" else None,
+            "instances": 1 if transport else None,
+            **self.common,
+            **more,
+        }
+        self.report.records.append(Record(bench, path, transport, self.case.name, batch, **fields, **values))
+
+
+def agree(expected: list[np.ndarray], got: list[np.ndarray], what: str, exact: bool) -> None:
+    """Raise WrongAnswerError unless `got` equals `expected`: bit for bit if `exact`, else within 1e-3."""
+    for number, (a, b) in enumerate(zip(expected, got, strict=True)):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise WrongAnswerError(f"{what}, output {number}: expected {a.dtype} {a.shape}, got {b.dtype} {b.shape}")
+        if np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+            continue
+        worst = float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64))))
+        if exact or not worst <= TOLERANCE:
+            limit = "bit for bit" if exact else f"within {TOLERANCE}"
+            raise WrongAnswerError(f"{what}, output {number}: must be equal {limit}, differs by {worst:g}")
+
+
+def latency(bench: Bench, batches: list[int]) -> list[dict]:
+    """Measure all paths at each batch; returns one summary row per batch and transport."""
+    return [row for batch in batches for row in _one_batch(bench, batch, batch == min(batches))]
+
+
+def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
+    case, plan, exact = bench.case, bench.plan, bench.case.timing.startswith("declared")
+    inputs = case.rows(batch)
+    names = [spec.name for spec in bench.session.get_outputs()]
+    expected = bench.session.run(None, inputs)
+    if case.reference is not None:
+        agree(case.reference(inputs), expected, f"{case.name} batch {batch}: direct against the reference", False)
+
+    with contextlib.ExitStack() as stack:
+        answers: dict[tuple, Callable[[], list[np.ndarray]]] = {}
+        runs: dict[tuple, Callable[[], int]] = {}
+
+        def add(key: tuple, run: Callable[[], int], outputs: Callable[[], list[np.ndarray]]) -> None:
+            runs[key], answers[key] = run, outputs
+
+        if bench.c_library is not None:
+            buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
+            c = CPath(bench.c_library, bench.session.native_handles(batch), inputs, buffers)
+            add(("c", None), c.once(), lambda: list(buffers.values()))
+            if plan.pinned:
+                add(("c-pinned", None), c.once(pinned=True), lambda: list(buffers.values()))
+        direct: list[np.ndarray] = []
+
+        def run_direct() -> None:
+            direct[:] = bench.session.run(None, inputs)
+
+        add(("direct", None), stats.timed(run_direct), lambda: direct)
+        shapes = {name: (array.shape, array.dtype) for name, array in zip(names, expected, strict=True)}
+        for transport in bench.transports:
+            for path, model in (("triton", case.name), ("floor", f"{case.name}_floor")):
+                caller = connect(bench.endpoint, Request(model, inputs, shapes), transport)
+                stack.callback(caller.close)
+                add(
+                    (path, transport),
+                    stats.timed(caller.call),
+                    lambda caller=caller: [caller.outputs[name] for name in names],
+                )
+
+        warm = {key: np.median([run() for _ in range(plan.warm_up)]) / 1e9 for key, run in runs.items()}
+        _check_answers(case, batch, expected, answers, exact)
+        execution_s = float(warm[("c", None)] if ("c", None) in warm else warm[("direct", None)])
+        pause_s = execution_s if execution_s >= COLD_FROM_S else 0.0
+        calls = {
+            key: stats.Call(run, plan.floor_every, pause_s) if key[0] == "floor" and pause_s else stats.Call(run)
+            for key, run in runs.items()
+        }
+        round_s = sum((warm[key] + call.pause_s) / call.every for key, call in calls.items())
+        rounds = plan.rounds(round_s, smallest)
+        bench.say(f"{case.name} batch {batch}: {rounds} rounds of {len(calls)} calls, about {rounds * round_s:.0f} s")
+        samples = stats.interleave(calls, rounds)
+        _check_answers(case, batch, expected, answers, exact)
+
+    sizes = {
+        "bytes_in": sum(array.nbytes for array in inputs.values()),
+        "bytes_out": sum(array.nbytes for array in expected),
+    }
+    for (path, transport), elapsed in samples.items():
+        fields = {
+            **sizes,
+            **stats.summarize(elapsed),
+            "rows_per_s": round(batch * 1e9 / float(np.mean(elapsed)), 3),
+            "stable": stats.is_stable(stats.sequential_windows(elapsed)),
+        }
+        more = {}
+        if path == "floor":
+            more["timing"] = f"no model, {pause_s * 1e3:.1f} ms pause before each call" if pause_s else "no model"
+        bench.record("latency", path, transport, batch, fields, **more)
+    return [_summary(batch, transport, samples, pause_s) for transport in bench.transports]
+
+
+def _check_answers(case: Case, batch: int, expected: list, answers: dict, exact: bool) -> None:
+    for (path, transport), outputs in answers.items():
+        wanted = [np.zeros_like(array) for array in expected] if path == "floor" else expected
+        where = f"{path} over {transport}" if transport else path
+        agree(wanted, outputs(), f"{case.name} batch {batch}: {where} against direct", exact)
+
+
+def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
+    triton, direct = samples[("triton", transport)], samples[("direct", None)]
+    floor_us = stats.percentile(samples[("floor", transport)], 50) / 1e3
+    row = {
+        "batch": batch,
+        "transport": transport,
+        "triton_minus_direct_us": round(stats.paired_gap(triton, direct).gap_us, 3),
+        "floor_us": round(floor_us, 3),
+        "floor_pause_ms": round(pause_s * 1e3, 3),
+    }
+    if ("c", None) in samples:
+        gap = stats.paired_gap(triton, samples[("c", None)])
+        row |= {
+            "gap_us": round(gap.gap_us, 3),
+            "gap_p10_us": round(gap.p10_us, 3),
+            "gap_p90_us": round(gap.p90_us, 3),
+            "gap_to_floor": round(gap.gap_us / floor_us, 4),
+        }
+    return row
+
+
+def load(bench: Bench, rows: int, transport: str) -> dict:
+    """Measure rows/s: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
+
+    The clients use the model's second entry, which has Triton's dynamic batcher.
+    """
+    case, plan = bench.case, bench.plan
+    inputs = case.rows(rows)
+    expected = bench.session.run(None, inputs)
+    names = [spec.name for spec in bench.session.get_outputs()]
+    start = time.perf_counter()
+    bench.session.run(None, inputs)
+    batches = max(plan.load_batches, int(plan.load_seconds / (time.perf_counter() - start)))
+    batches = min(batches, 100 * plan.load_batches)
+    bench.say(f"{case.name}: {batches} batches of {rows} back to back, then {CLIENTS} clients over {transport}")
+    sizes = {
+        "bytes_in": sum(array.nbytes for array in inputs.values()),
+        "bytes_out": sum(array.nbytes for array in expected),
+    }
+    rates: dict = {}
+
+    def back_to_back(path: str, elapsed: list[int], wall_ns: int) -> None:
+        rates[path] = rows * len(elapsed) * 1e9 / wall_ns
+        fields = {
+            **sizes,
+            **stats.summarize(elapsed),
+            "rows_per_s": round(rates[path], 3),
+            "stable": stats.is_stable(stats.sequential_windows(elapsed)),
+        }
+        bench.record("throughput", path, None, rows, fields)
+
+    if bench.c_library is not None:
+        buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
+        c = CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers)
+        start_ns = time.perf_counter_ns()
+        elapsed = c.run(batches)
+        back_to_back("c", elapsed, time.perf_counter_ns() - start_ns)
+    once = stats.timed(lambda: bench.session.run(None, inputs))
+    start_ns = time.perf_counter_ns()
+    elapsed = [once() for _ in range(batches)]
+    back_to_back("direct", elapsed, time.perf_counter_ns() - start_ns)
+
+    finished, elapsed = closed_loop(bench, transport, batches * rows, rows)
+    rates["triton"] = stats.completion_rate(finished, rows)
+    fields = {
+        "bytes_in": sizes["bytes_in"] // rows,
+        "bytes_out": sizes["bytes_out"] // rows,
+        **stats.summarize(elapsed),
+        "rows_per_s": round(rates["triton"], 3),
+        "stable": stats.is_stable(stats.concurrent_windows(finished, elapsed)),
+    }
+    bench.record("throughput", "triton", transport, 1, fields, concurrency=CLIENTS)
+    return {
+        "direct_path": "c" if "c" in rates else "direct",
+        "direct_rows_per_s": round(rates.get("c", rates["direct"]), 3),
+        "session_rows_per_s": round(rates["direct"], 3),
+        "triton_rows_per_s": round(rates["triton"], 3),
+        "transport": transport,
+        "clients": CLIENTS,
+        "batch": rows,
+    }
+
+
+def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[list[int], list[int]]:
+    """Let 16 clients, each with its own row, send one request after another until `total` are answered.
+
+    Returns the times of completion, ordered, and each request's latency, in nanoseconds. Every answer's beginning is
+    compared with the expected one, the first and the last of each client entirely.
+    """
+    case, exact = bench.case, bench.case.timing.startswith("declared")
+    names = [spec.name for spec in bench.session.get_outputs()]
+    expected = [bench.session.run(None, case.rows(burst, client)) for client in range(CLIENTS)]
+    first_rows = [[array[:1] if case.splittable else array for array in outputs] for outputs in expected]
+    done: list[tuple[int, int]] = []
+    failures: list[BaseException] = []
+    started = threading.Barrier(CLIENTS)
+    left = threading.Semaphore(total + CLIENTS)
+
+    def client(number: int, caller) -> None:
+        what = f"{case.name}: client {number} of {CLIENTS} over {transport}"
+        wanted = first_rows[number]
+        heads = [array.reshape(-1)[:16] for array in wanted]
+        try:
+            caller.call()
+            agree(wanted, [caller.outputs[name] for name in names], what, exact)
+            started.wait(timeout=60)
+            while not failures and left.acquire(blocking=False):
+                begin = time.perf_counter_ns()
+                caller.call()
+                end = time.perf_counter_ns()
+                done.append((end, end - begin))
+                agree(heads, [caller.outputs[name].reshape(-1)[:16] for name in names], what, exact)
+            agree(wanted, [caller.outputs[name] for name in names], what, exact)
+        except BaseException as error:
+            failures.append(error)
+            started.abort()
+
+    with _callers(bench, transport, names, first_rows) as callers:
+        threads = [threading.Thread(target=client, args=item, daemon=True) for item in enumerate(callers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise next((error for error in failures if not isinstance(error, threading.BrokenBarrierError)), failures[0])
+    done.sort()
+    return [end for end, _ in done[:total]], [elapsed for _, elapsed in done[:total]]
+
+
+@contextlib.contextmanager
+def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -> Iterator[list]:
+    with contextlib.ExitStack() as stack:
+        callers = []
+        for number, arrays in enumerate(first_rows):
+            shapes = {name: (array.shape, array.dtype) for name, array in zip(names, arrays, strict=True)}
+            request = Request(f"{bench.case.name}_batched", bench.case.rows(1, number), shapes)
+            callers.append(connect(bench.endpoint, request, transport))
+            stack.callback(callers[-1].close)
+        yield callers
+
+
+def limits(rows: list[dict]) -> list[Limit]:
+    """The limits that the llama7b preset's latency decides: G6a over grpc+shm, G6b with the lean client."""
+    found = []
+    for row in rows:
+        if "gap_us" not in row or row["batch"] not in LLAMA_GAP_LIMITS_MS:
+            continue
+        if row["transport"] == "grpc+shm":
+            found.append(Limit(f"G6a batch {row['batch']}: gap / cold floor, grpc+shm", row["gap_to_floor"], 1.0))
+        elif row["transport"] == "http+shm":
+            limit_ms = LLAMA_GAP_LIMITS_MS[row["batch"]]
+            found.append(
+                Limit(f"G6b batch {row['batch']}: gap in ms, http+shm", round(row["gap_us"] / 1e3, 3), limit_ms)
+            )
+    return found

@@ -1,0 +1,125 @@
+"""The bench's JSON object: records, the device they were taken on, the host and the versions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+SCHEMA = 1
+PATHS = (
+    "c", "c-pinned", "ctypes", "malloc-per-call", "direct", "borrow", "triton", "triton-plain", "floor",
+)  # fmt: skip
+TRANSPORTS = ("grpc", "http", "grpc+shm", "http+shm")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured row. Times in microseconds, sizes in bytes per call; `timing` says what decides the time.
+
+    `transport` is None outside Triton, `p99_us` is None below 100 samples.
+    """
+
+    bench: str
+    path: str
+    transport: str | None
+    model: str
+    batch: int
+    concurrency: int
+    slots: int | None
+    instances: int | None
+    bytes_in: int
+    bytes_out: int
+    timing: str
+    n: int
+    p50_us: float
+    p90_us: float
+    p95_us: float
+    p99_us: float | None
+    mean_us: float
+    rows_per_s: float
+    stable: bool
+    device: dict
+    host: dict
+    versions: dict
+
+    def __post_init__(self):
+        if self.path not in PATHS:
+            raise ValueError(f"path {self.path!r} is none of {', '.join(PATHS)}")
+        if self.transport is not None and self.transport not in TRANSPORTS:
+            raise ValueError(f"transport {self.transport!r} is none of {', '.join(TRANSPORTS)}")
+        if not self.device.get("kind") or not self.device.get("name"):
+            raise ValueError("a record must name its device: kind and name")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of the project's goals: `value` must not exceed `limit`."""
+
+    id: str
+    value: float
+    limit: float
+
+    @property
+    def ok(self) -> bool:
+        return self.value <= self.limit
+
+
+@dataclass
+class Report:
+    """Everything one run measured."""
+
+    records: list[Record] = field(default_factory=list)
+    summary: dict = field(default_factory=dict)
+    limits: list[Limit] = field(default_factory=list)
+
+    def to_dict(self) -> dict:
+        return {
+            "schema": SCHEMA,
+            "records": [asdict(record) for record in self.records],
+            "summary": self.summary,
+            "limits": [{**asdict(limit), "ok": limit.ok} for limit in self.limits],
+        }
+
+    def write(self, path: Path) -> None:
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def exit_code(self, check: bool) -> int:
+        """Return 0, or with `check` 3 if a limit is missed and else 4 if a record is unstable."""
+        if not check:
+            return 0
+        if not all(limit.ok for limit in self.limits):
+            return 3
+        return 0 if all(record.stable for record in self.records) else 4
+
+
+def host() -> dict:
+    """Describe the machine the bench runs on."""
+    cpu = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            cpu = line.partition(":")[2].strip()
+            break
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "kernel": platform.release(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+    }
+
+
+def versions(**more: str | None) -> dict:
+    """Return the versions of Python and of the packages that take part; absent ones are left out."""
+    found = {"python": platform.python_version()}
+    for package in ("ge-core", "numpy", "tritonclient", "openvino", "onnxruntime", "nvidia-pytriton"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    found.update({name: version for name, version in more.items() if version})
+    return found

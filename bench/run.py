@@ -1,0 +1,218 @@
+"""From options to a report: prepares models, sessions and one server per preset, and measures."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ge_core
+from bench import c_path, models, records
+from bench import latency as measure
+from bench.models import GEARS, Case, NotHereError
+from bench.records import Report
+from bench.repository import add_model
+from bench.serve import DifferentDeviceError, serve
+from ge_core.compile import AtcError, CompileError, compile_model
+from ge_core.triton_server import ServerError
+from ge_core_pyx import locate
+from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
+
+PRESETS = ("llama7b", "ocr")
+EXPECTED = (
+    *(NotHereError, measure.WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
+    *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError),
+)
+CPU_NAME = "CPU implementation of AscendCL, not an NPU"
+LOAD_TRANSPORT = "grpc+shm"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure, checked by the command line."""
+
+    presets: tuple[str, ...]
+    model: Path | None = None
+    runtime: str | None = None
+    device_id: int = 0
+    batches: tuple[int, ...] = GEARS
+    transports: tuple[str, ...] = records.TRANSPORTS
+    quick: bool = False
+    plan: measure.Plan | None = None
+
+
+def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
+    """Measure every model of `options`; returns the report and remarks for the reader."""
+    runtime = locate.runtime_name(options.runtime)
+    device = device_of(runtime)
+    report = Report(summary={"device": device["name"], "models": []})
+    remarks = []
+    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
+        folder = Path(name)
+        if " " in name:
+            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+        try:
+            library = c_path.compile_library(folder)
+        except c_path.CPathError as reason:
+            library = None
+            remarks.append(f"No c rows: {reason}. Gaps need them; direct is shown instead.")
+        for label, cases in groups(options, runtime, device, folder, say):
+            for summary in _measure_group(options, runtime, device, folder / label, cases, library, report, say):
+                report.summary["models"].append(summary)
+    return report, remarks
+
+
+def device_of(runtime: str) -> dict:
+    """Name the device; an AclLoadError says what was tried when there is none."""
+    info = ge_core.runtime_info(runtime)
+    soc = info["soc"]
+    name = CPU_NAME if runtime == "cpu" else soc
+    return {"kind": runtime, "name": name, "soc": soc, "library": info["library"], "cann": info["cann"]}
+
+
+def groups(
+    options: Options, runtime: str, device: dict, folder: Path, say: Callable[[str], None]
+) -> Iterator[tuple[str, list[Case]]]:
+    """Yield each preset's name with its models, compiled into `folder`; each group gets one server."""
+    if options.model is not None and options.presets not in ((), ("llama7b",)):
+        raise NotHereError("--model goes alone, or with --preset llama7b to measure a real LLaMA om under that name")
+    if options.model is not None:
+        name = options.presets[0] if options.presets else re.sub(r"\W+", "_", options.model.stem, flags=re.ASCII)
+        yield name, [om_case(name, options.model, runtime)]
+        return
+    for preset in options.presets:
+        say(f"{preset}: compiling")
+        if preset == "llama7b":
+            yield preset, [llama_case(runtime, folder)]
+        else:
+            yield preset, [ocr_case(part, runtime, device["soc"], folder) for part in models.OCR_FILES]
+
+
+def om_case(name: str, om: Path, runtime: str) -> Case:
+    """Describe any om, to be measured with random inputs."""
+    description = ge_core.describe_model(om, runtime)
+    splittable = description.splittable and description.gear_kind == "batch"
+    rows = models.ROWS if splittable else description.inputs[0].shape[0] if description.inputs[0].shape else 1
+    return Case(name, om, models.random_inputs(description.inputs, rows or 1), splittable, timing_of(om, runtime))
+
+
+def timing_of(om: Path, runtime: str) -> str:
+    """Say what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
+    from ge_core_pyx import om as om_file
+
+    if runtime == "npu":
+        return "device"
+    manifest = om_file.read_manifest(om)
+    declared = manifest["exec_us"] or 0
+    times = declared if isinstance(declared, list) else [declared]
+    text = "/".join(f"{us / 1e3:g}" for us in times)
+    return f"declared {text} ms" if manifest["kind"] == "synthetic" else "computed"
+
+
+def llama_case(runtime: str, folder: Path) -> Case:
+    """Compile the synthetic LLaMA-7B."""
+    if runtime == "npu":
+        raise NotHereError("the preset llama7b is a synthetic model of the cpu runtime; on an NPU add --model LLAMA.om")
+    source = folder / "llama7b.json"
+    source.write_text(json.dumps(models.llama_description()), encoding="utf-8")
+    om = compile_model(source, folder / "llama7b", runtime=runtime).path
+    return om_case("llama7b", om, runtime)
+
+
+def ocr_case(part: str, runtime: str, soc: str, folder: Path) -> Case:
+    """Compile one model of the preset ocr, with text lines as inputs and onnxruntime, if installed, as reference."""
+    onnx = models.ocr_file(part)
+    shape = f"x:-1,3,{models.OCR_HEIGHT},{models.OCR_WIDTHS[part]}"
+    gears = ",".join(map(str, GEARS))
+    compiled = compile_model(
+        onnx,
+        folder / f"ocr_{part}",
+        runtime=runtime,
+        framework=5,
+        input_shape=shape,
+        dynamic_batch_size=gears,
+        soc_version=soc,
+    )
+    reference = None
+    if importlib.util.find_spec("onnxruntime") is not None:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
+        reference = lambda inputs: session.run(None, inputs)  # noqa: E731
+    return Case(
+        f"ocr_{part}", compiled.path, {"x": models.text_lines(part)}, True, timing_of(compiled.path, runtime), reference
+    )
+
+
+def _measure_group(
+    options: Options,
+    runtime: str,
+    device: dict,
+    folder: Path,
+    cases: list[Case],
+    library: ctypes.CDLL | None,
+    report: Report,
+    say: Callable[[str], None],
+) -> Iterator[dict]:
+    repository = folder / "repository"
+    repository.mkdir(parents=True)
+    plan = options.plan or (measure.QUICK if options.quick else measure.Plan())
+    with contextlib.ExitStack() as stack:
+        prepared = []
+        for case in cases:
+            session = ge_core.InferenceSession(case.om, runtime=runtime, device_id=options.device_id)
+            stack.callback(session.close)
+            batches = [batch for batch in options.batches if batch <= session.description.max_rows]
+            if not case.splittable:
+                batches = [1]
+            elif not batches:
+                raise NotHereError(f"{case.om.name} takes at most {session.description.max_rows} rows; see --batches")
+            outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
+            most = session.description.max_rows if case.splittable else 0
+            add_model(repository, case.name, case.om, runtime, most, session, outputs)
+            prepared.append((case, session, batches))
+        say(f"{', '.join(case.name for case in cases)}: starting Triton")
+        endpoint, triton = stack.enter_context(serve(repository, runtime))
+        common = {"device": device, "host": records.host(), "versions": records.versions(tritonserver=triton)}
+        for case, session, batches in prepared:
+            bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
+            yield _measure_model(bench, batches, options.transports)
+
+
+def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
+    case = bench.case
+    gaps = measure.latency(bench, batches)
+    loaded = None
+    if case.splittable:
+        transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
+        loaded = measure.load(bench, bench.session.description.max_rows, transport)
+    if case.name == "llama7b" and case.timing.startswith("declared"):
+        bench.report.limits.extend(measure.limits(gaps))
+    return {
+        "model": case.name,
+        "device": bench.common["device"]["name"],
+        "timing": case.timing,
+        "batches": batches,
+        "transport": LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0],
+        "direct_path": "c" if bench.c_library is not None else "direct",
+        "gaps": gaps,
+        "load": loaded,
+        "remarks": _remarks(case, bench.c_library is not None, loaded),
+    }
+
+
+def _remarks(case: Case, has_c: bool, loaded: dict | None) -> list[str]:
+    called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
+    remarks = [f"execution time {case.timing}; direct AscendCL is {called}"]
+    if loaded is not None:
+        remarks.append(
+            f"requests/s of one row: direct in batches of {loaded['batch']} back to back, Triton with "
+            f"{loaded['clients']} clients and its batcher"
+        )
+    return remarks
