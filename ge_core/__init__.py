@@ -1,1 +1,32 @@
-"""Zero-copy AscendCL execution engine for compiled Ascend models."""
+"""Zero-copy AscendCL execution engine for compiled Ascend models (.om).
+
+>>> import ge_core
+>>> session = ge_core.InferenceSession("model.om")          # runtime="cpu" on a machine without an NPU
+>>> outputs = session.run(None, {"input": x})
+
+Importing it opens no library and no device.
+"""
+
+from ge_core_pyx.errors import AclError, AclLoadError, AclMemoryError, AclTimeoutError, ModelFileError, UnsupportedError
+from ge_core_pyx.executor import Batch
+from ge_core_pyx.model import TensorSpec
+
+from ge_core._version import __version__
+from ge_core.session import InferenceSession, ModelDescription, RuntimeInfo, describe_model, runtime_info
+
+__all__ = [
+    "AclError",
+    "AclLoadError",
+    "AclMemoryError",
+    "AclTimeoutError",
+    "Batch",
+    "InferenceSession",
+    "ModelDescription",
+    "ModelFileError",
+    "RuntimeInfo",
+    "TensorSpec",
+    "UnsupportedError",
+    "__version__",
+    "describe_model",
+    "runtime_info",
+]
