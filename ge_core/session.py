@@ -58,12 +58,27 @@ class ModelDescription(model.Description):
                 tensor["shape"] = [-1 if dim is None else dim for dim in tensor["shape"]]
         return result
 
+    @classmethod
+    def from_dict(cls, values: dict) -> "ModelDescription":
+        """The inverse of to_dict()."""
+        values = {key: _tuples(value) for key, value in values.items()}
+        for key in ("inputs", "outputs"):
+            values[key] = tuple(
+                model.TensorSpec(**tensor | {"shape": tuple(None if dim == -1 else dim for dim in tensor["shape"])})
+                for tensor in values[key]
+            )
+        return cls(**values)
+
+
+def _tuples(value):
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
 
 def _checked(path: os.PathLike | str, runtime: str) -> str:
     """The absolute path, after the checks that AscendCL does badly: what is there, and whom it was made for."""
     absolute = os.path.abspath(os.fspath(path))
     _inside_roots(absolute)
-    om.check(absolute, runtime)
+    om.require_runtime(absolute, runtime)
     return absolute
 
 

@@ -1,0 +1,54 @@
+# `make bench` and `make test` install what they need into .venv, once, and do their job.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# No NPU on this machine: say so, and ask for the CPU implementation. An explicit GE_CORE_RUNTIME wins.
+ifeq ($(origin GE_CORE_RUNTIME), undefined)
+ifeq ($(wildcard /dev/davinci[0-9]*),)
+export GE_CORE_RUNTIME := cpu
+NOTICE := @echo "No NPU found (/dev/davinci*): running on ge_core's CPU implementation of AscendCL (GE_CORE_RUNTIME=cpu)."
+endif
+endif
+
+.PHONY: help bench test lint build wheel clean
+
+help:
+	@echo "make bench   compare direct AscendCL with Triton: latency tables"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff, cython-lint, clang-format"
+	@echo "make build   rebuild the native parts in place after a change"
+	@echo "make wheel   build dist/ge_core-*.whl"
+
+$(READY): pyproject.toml setup.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 13) else \
+	"Python 3.10 to 3.12 is needed here (the tritonserver wheel needs numpy < 2), found %d.%d: make PYTHON=python3.12 ..." % v)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q "setuptools>=77" wheel "Cython>=3.1"
+	$(BIN)/pip install -q --no-build-isolation -e ".[cpu,server,bench,test]"
+	$(BIN)/pip install -q --no-deps "rapidocr-onnxruntime==1.4.4"
+	@touch $@
+
+build: $(READY)
+	@$(BIN)/python setup.py -q build_ext --inplace
+
+bench: build
+	$(NOTICE)
+	@$(BIN)/python -m bench latency --quick
+
+test: build
+	$(NOTICE)
+	@$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/cython-lint ge_core_pyx
+	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c tests/conformance/*.cpp
+
+wheel: $(READY)
+	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .
+
+clean:
+	rm -rf build dist ge_core_pyx/*.c ge_core_pyx/*.so ge_core_pyx/acl_cpu/lib *.egg-info
