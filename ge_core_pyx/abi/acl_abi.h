@@ -519,7 +519,15 @@ typedef struct aclmdlRITaskParams {
   void *opInfoPtr;
   size_t opInfoSize;
   uint8_t rsv1[32];
-  union { uint8_t rsv2[128]; struct aclmdlRIKernelTaskParams kernelTaskParams; struct aclmdlRIEventRecordTaskParams eventRecordTaskParams; struct aclmdlRIEventWaitTaskParams eventWaitTaskParams; struct aclmdlRIEventResetTaskParams eventResetTaskParams; struct aclmdlRIValueWriteTaskParams valueWriteTaskParams; struct aclmdlRIValueWaitTaskParams valueWaitTaskParams; } None;
+  union {
+    uint8_t rsv2[128];
+    struct aclmdlRIKernelTaskParams kernelTaskParams;
+    struct aclmdlRIEventRecordTaskParams eventRecordTaskParams;
+    struct aclmdlRIEventWaitTaskParams eventWaitTaskParams;
+    struct aclmdlRIEventResetTaskParams eventResetTaskParams;
+    struct aclmdlRIValueWriteTaskParams valueWriteTaskParams;
+    struct aclmdlRIValueWaitTaskParams valueWaitTaskParams;
+  };
 } aclmdlRITaskParams;
 typedef struct aclrtBarrierCmoInfo {
   aclrtCmoType cmoType;
@@ -855,7 +863,8 @@ enum {
 #undef ACL_ERROR_MEMBER
 };
 
-/* ---- entry points ---- */
+/* ---- entry points: one row each, read by the build too ---- */
+/* clang-format off */
 #define ACL_FUNCTIONS(X) \
   X(V8, RT, float, aclFloat16ToFloat, (aclFloat16 value)) \
   X(V8, RT, aclFloat16, aclFloatToFloat16, (float value)) \
@@ -1259,6 +1268,7 @@ enum {
   X(V9, MDL, aclError, aclmdlSetAttribute, (uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t *attrValue)) \
   X(V9, MDL, aclError, aclmdlGetAttribute, (uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t *attrValue)) \
   X(V9, MDL, aclError, aclmdlSetExternalWeightAddress, (aclmdlConfigHandle *handle, const char *weightFileName, void *devPtr, size_t size))
+/* clang-format on */
 
 #define ACL_PROTOTYPE(release, library, ret, name, args) ret name args;
 ACL_FUNCTIONS(ACL_PROTOTYPE)
