@@ -28,6 +28,10 @@ class _Output(ctypes.Structure):
     _fields_ = [("target", ctypes.c_void_p), ("offset", ctypes.c_size_t), ("nbytes", ctypes.c_size_t)]
 
 
+class _Piece(ctypes.Structure):
+    _fields_ = [("offset", ctypes.c_size_t), ("nbytes", ctypes.c_size_t)]
+
+
 class _Plan(ctypes.Structure):
     _fields_ = [
         ("context", ctypes.c_void_p),
@@ -39,13 +43,30 @@ class _Plan(ctypes.Structure):
         ("device_out", ctypes.c_void_p),
         ("pinned_out", ctypes.c_void_p),
         ("in_nbytes", ctypes.c_size_t),
-        ("out_nbytes", ctypes.c_size_t),
         ("inputs", ctypes.POINTER(_Input)),
         ("outputs", ctypes.POINTER(_Output)),
+        ("pieces", ctypes.POINTER(_Piece)),
         ("input_count", ctypes.c_uint32),
         ("output_count", ctypes.c_uint32),
+        ("piece_count", ctypes.c_uint32),
         ("model_id", ctypes.c_uint32),
     ]
+
+
+HANDLES = ("context", "stream", "input_dataset", "output_dataset", "model_id")
+MEMORY = ("pinned_in", "device_in", "device_out", "pinned_out", "in_nbytes")
+LARGEST_GAP = 4096
+
+
+def pieces_of(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join the (offset, nbytes) of outputs into as few copies as a C program would make: over small gaps only."""
+    pieces: list[tuple[int, int]] = []
+    for offset, nbytes in parts:
+        if pieces and offset - sum(pieces[-1]) <= LARGEST_GAP:
+            pieces[-1] = (pieces[-1][0], offset + nbytes - pieces[-1][0])
+        else:
+            pieces.append((offset, nbytes))
+    return pieces
 
 
 def compile_library(folder: Path) -> ctypes.CDLL:
@@ -57,7 +78,8 @@ def compile_library(folder: Path) -> ctypes.CDLL:
     command = [*compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", "-o", target, SOURCE, "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CPathError(f"{compiler[0]} could not compile {SOURCE.name}: {done.stderr.strip().splitlines()[0]}")
+        first = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
+        raise CPathError(f"{compiler[0]} could not compile {SOURCE.name}: {first}")
     library = ctypes.CDLL(str(target))
     library.c_path_bind.argtypes = [ctypes.POINTER(ctypes.c_char_p), ctypes.c_int]
     library.c_path_bind.restype = ctypes.c_char_p
@@ -93,15 +115,15 @@ class CPath:
         self._kept = (inputs, outputs)
         sources = [_Input(*self._part(inputs[name], offset, nbytes)) for name, offset, nbytes in handles["inputs"]]
         targets = [_Output(*self._part(outputs[name], offset, nbytes)) for name, offset, nbytes in handles["outputs"]]
-        plain = {
-            name: handles[name] for name, _ in _Plan._fields_ if name in handles and name not in ("inputs", "outputs")
-        }
+        pieces = [_Piece(*piece) for piece in pieces_of([(part.offset, part.nbytes) for part in targets])]
         self._plan = _Plan(
-            **plain,
+            **{name: handles[name] for name in HANDLES + MEMORY},
             inputs=(_Input * len(sources))(*sources),
             outputs=(_Output * len(targets))(*targets),
+            pieces=(_Piece * len(pieces))(*pieces),
             input_count=len(sources),
             output_count=len(targets),
+            piece_count=len(pieces),
         )
 
     @staticmethod

@@ -279,7 +279,7 @@ def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[l
     case, exact = bench.case, bench.case.timing.startswith("declared")
     names = [spec.name for spec in bench.session.get_outputs()]
     expected = [bench.session.run(None, case.rows(burst, client)) for client in range(CLIENTS)]
-    first_rows = [[array[:1] if case.splittable else array for array in outputs] for outputs in expected]
+    first_rows = [[array[: len(array) // burst] for array in outputs] for outputs in expected]
     done: list[tuple[int, int]] = []
     failures: list[BaseException] = []
     started = threading.Barrier(CLIENTS)

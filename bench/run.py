@@ -19,7 +19,8 @@ from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.repository import add_model
 from bench.serve import DifferentDeviceError, serve
-from ge_core.compile import AtcError, CompileError, compile_model
+from ge_core.atc import AtcError, CompileError
+from ge_core.compile import compile_model
 from ge_core.triton_server import ServerError
 from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
@@ -29,7 +30,6 @@ EXPECTED = (
     *(NotHereError, measure.WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError),
 )
-CPU_NAME = "CPU implementation of AscendCL, not an NPU"
 LOAD_TRANSPORT = "grpc+shm"
 
 
@@ -71,9 +71,13 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
 def device_of(runtime: str) -> dict:
     """Name the device; an AclLoadError says what was tried when there is none."""
     info = ge_core.runtime_info(runtime)
-    soc = info["soc"]
-    name = CPU_NAME if runtime == "cpu" else soc
-    return {"kind": runtime, "name": name, "soc": soc, "library": info["library"], "cann": info["cann"]}
+    return {
+        "kind": info.kind,
+        "name": info.label,
+        "soc": info.soc_name,
+        "cann": info.cann_version,
+        "library": list(info.libraries),
+    }
 
 
 def groups(
@@ -97,9 +101,10 @@ def groups(
 def om_case(name: str, om: Path, runtime: str) -> Case:
     """Describe any om, to be measured with random inputs."""
     description = ge_core.describe_model(om, runtime)
-    splittable = description.splittable and description.gear_kind == "batch"
-    rows = models.ROWS if splittable else description.inputs[0].shape[0] if description.inputs[0].shape else 1
-    return Case(name, om, models.random_inputs(description.inputs, rows or 1), splittable, timing_of(om, runtime))
+    splittable = description.max_rows > 0
+    rows = models.ROWS if splittable else None
+    inputs = models.random_inputs(description.inputs, rows)
+    return Case(name, om, inputs, splittable, timing_of(om, runtime))
 
 
 def timing_of(om: Path, runtime: str) -> str:
@@ -150,6 +155,18 @@ def ocr_case(part: str, runtime: str, soc: str, folder: Path) -> Case:
     )
 
 
+def batches_of(description: ge_core.ModelDescription, wanted: tuple[int, ...]) -> list[int]:
+    """Return which of the `wanted` numbers of rows a model takes; a static om takes its own number alone."""
+    if description.max_rows == 0:
+        return [1]
+    if description.gear_kind == "static":
+        return [description.max_rows]
+    batches = [batch for batch in wanted if batch <= description.max_rows]
+    if not batches:
+        raise NotHereError(f"{description.path} takes at most {description.max_rows} rows; choose --batches")
+    return batches
+
+
 def _measure_group(
     options: Options,
     runtime: str,
@@ -168,11 +185,7 @@ def _measure_group(
         for case in cases:
             session = ge_core.InferenceSession(case.om, runtime=runtime, device_id=options.device_id)
             stack.callback(session.close)
-            batches = [batch for batch in options.batches if batch <= session.description.max_rows]
-            if not case.splittable:
-                batches = [1]
-            elif not batches:
-                raise NotHereError(f"{case.om.name} takes at most {session.description.max_rows} rows; see --batches")
+            batches = batches_of(session.description, options.batches)
             outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
             most = session.description.max_rows if case.splittable else 0
             add_model(repository, case.name, case.om, runtime, most, session, outputs)

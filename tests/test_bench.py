@@ -1,0 +1,429 @@
+"""The bench: its statistics on known samples and a virtual clock, its records, and one tiny live run."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bench import c_path, clients, latency, models, records, run, serve, stats, tables
+from ge_core.compile import compile_model
+
+ROOT = Path(__file__).resolve().parent.parent
+DEVICE = {"kind": "cpu", "name": "CPU implementation of AscendCL (not an NPU)", "soc": "Ascend910B3"}
+
+
+def record(**changes) -> records.Record:
+    values = dict.fromkeys(("p50_us", "p90_us", "p95_us", "mean_us", "rows_per_s"), 1.0)
+    values |= dict.fromkeys(("batch", "concurrency", "slots", "bytes_in", "bytes_out", "n"), 1)
+    values |= {"bench": "latency", "path": "direct", "transport": None, "model": "m", "instances": None}
+    values |= {"timing": "computed", "p99_us": None, "stable": True, "device": DEVICE, "host": {}, "versions": {}}
+    return records.Record(**{**values, **changes})
+
+
+class VirtualClock:
+    """A clock in nanoseconds that only moves when told to."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.slept_s = []
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        self.now_ns += round(seconds * 1e9)
+
+    def work(self, us: float):
+        def function():
+            self.now_ns += round(us * 1e3)
+
+        return function
+
+
+def test_summary_of_known_samples():
+    fields = stats.summarize([us * 1000 for us in range(1, 102)])
+    assert fields == {"n": 101, "p50_us": 51.0, "p90_us": 91.0, "p95_us": 96.0, "p99_us": 100.0, "mean_us": 51.0}
+
+
+def test_percentile_interpolates_between_ranks_in_any_order():
+    assert stats.percentile([40, 10, 30, 20], 50) == 25.0
+    assert stats.percentile([0, 100], 90) == pytest.approx(90.0)
+    assert stats.percentile([7], 99) == 7.0
+
+
+@pytest.mark.parametrize(("count", "known"), [(99, False), (100, True)])
+def test_p99_needs_a_hundred_samples(count, known):
+    assert (stats.summarize([1000] * count)["p99_us"] is not None) == known
+
+
+def test_steady_samples_are_stable():
+    assert stats.is_stable(stats.sequential_windows([1000, 1010, 990] * 30))
+
+
+@pytest.mark.parametrize(
+    ("samples", "what"),
+    [
+        ([1000] * 30 + [1050] * 30 + [1120] * 30, "latency drifts up by 12 %"),
+        ([1000] * 60 + [1000, 1000, 1600] * 10, "every third call of the last window is slow: throughput falls"),
+        ([1200] * 30 + [1000] * 60, "the first window was not warm"),
+    ],
+)
+def test_drift_and_jitter_are_unstable(samples, what):
+    assert not stats.is_stable(stats.sequential_windows(samples)), what
+
+
+def test_windows_say_throughput_and_latency():
+    assert stats.sequential_windows([1_000_000] * 2 + [2_000_000] * 2 + [4_000_000] * 2) == [
+        (1000.0, 1000.0),
+        (500.0, 2000.0),
+        (250.0, 4000.0),
+    ]
+
+
+def test_concurrent_windows_count_completions_per_second():
+    finished = [i * 1_000_000 for i in range(31)]
+    assert stats.concurrent_windows(finished, [5_000_000] * 31) == [(1000.0, 5000.0)] * 3
+
+
+def test_rate_counts_whole_bursts_only():
+    bursts = [t for batch in range(5) for t in [batch * 200_000_000] * 8]
+    assert stats.completion_rate(bursts, 8) == pytest.approx(40.0)
+    assert stats.completion_rate([*bursts, 1_000_000_000], 8) == pytest.approx(40.0)
+    with pytest.raises(ValueError, match="at least 16 completions"):
+        stats.completion_rate(bursts[:15], 8)
+
+
+def test_gap_is_taken_pair_by_pair():
+    c = [1000 * us for us in (100, 200, 300, 400, 500)]
+    triton = [1000 * us for us in (110, 220, 330, 440, 550)]
+    gap = stats.paired_gap(triton, c)
+    assert gap.gap_us == 30.0
+    assert gap.p10_us == pytest.approx(14.0)
+    assert gap.p90_us == pytest.approx(46.0)
+    with pytest.raises(ValueError, match="5 and 4"):
+        stats.paired_gap(triton, c[:4])
+
+
+def test_interleave_times_calls_without_their_pauses():
+    clock = VirtualClock()
+    calls = {
+        "c": stats.Call(stats.timed(clock.work(100), clock)),
+        "triton": stats.Call(stats.timed(clock.work(250), clock)),
+        "floor": stats.Call(stats.timed(clock.work(70), clock), every=2, pause_s=0.078),
+    }
+    rounds = []
+    samples = stats.interleave(calls, 10, sleep=clock.sleep, progress=rounds.append)
+    assert samples == {"c": [100_000] * 10, "triton": [250_000] * 10, "floor": [70_000] * 5}
+    assert clock.slept_s == [0.078] * 5
+    assert clock.now_ns == 10 * 350_000 + 5 * 78_070_000
+    assert rounds == list(range(1, 11))
+
+
+def test_interleave_spreads_drift_over_all_calls():
+    clock = VirtualClock()
+    order = []
+
+    def drifting(name):
+        def function():
+            order.append(name)
+            clock.now_ns += 1000 + 10 * len(order)
+
+        return stats.Call(stats.timed(function, clock))
+
+    samples = stats.interleave({name: drifting(name) for name in "abc"}, 200, sleep=clock.sleep)
+    assert sorted(order[:3]) == ["a", "b", "c"]
+    assert len({tuple(order[i : i + 3]) for i in range(0, 600, 3)}) == 6
+    assert abs(stats.paired_gap(samples["a"], samples["b"]).gap_us) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("plan", "round_s", "smallest", "rounds"),
+    [
+        (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
+        (latency.QUICK, 0.64, False, 20),
+        (latency.QUICK, 0.1, False, 120),
+        (latency.QUICK, 0.001, True, 200),
+        (latency.QUICK, 5.0, True, 20),
+        (latency.Plan(), 0.001, False, 1000),
+        (latency.Plan(), 2.0, False, 100),
+    ],
+)
+def test_rounds_fit_the_time(plan, round_s, smallest, rounds):
+    assert plan.rounds(round_s, smallest) == rounds
+
+
+def test_record_names_known_paths_and_its_device():
+    assert record(transport="grpc+shm", path="floor").transport == "grpc+shm"
+    with pytest.raises(ValueError, match="'fast' is none of c, c-pinned"):
+        record(path="fast")
+    with pytest.raises(ValueError, match="'udp' is none of grpc, http"):
+        record(transport="udp")
+    with pytest.raises(ValueError, match="must name its device"):
+        record(device={"kind": "cpu", "name": ""})
+
+
+def test_report_has_the_documented_form(tmp_path):
+    report = records.Report(
+        [record()], {"models": []}, [records.Limit("G6a", 0.93, 1.0), records.Limit("G6b", 1.2, 0.9)]
+    )
+    report.write(tmp_path / "out.json")
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert list(written) == ["schema", "records", "summary", "limits"]
+    assert written["schema"] == 1
+    fields = "bench path transport model batch concurrency slots instances bytes_in bytes_out timing n p50_us p90_us "
+    fields += "p95_us p99_us mean_us rows_per_s stable device host versions"
+    assert " ".join(written["records"][0]) == fields
+    assert written["limits"] == [
+        {"id": "G6a", "value": 0.93, "limit": 1.0, "ok": True},
+        {"id": "G6b", "value": 1.2, "limit": 0.9, "ok": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "stable", "code"), [(1.0, True, 0), (0.5, True, 3), (0.5, False, 3), (1.0, False, 4)]
+)
+def test_exit_codes(limit, stable, code):
+    report = records.Report([record(stable=stable)], {}, [records.Limit("G6a", 0.9, limit)])
+    assert report.exit_code(check=True) == code
+    assert report.exit_code(check=False) == 0
+
+
+def test_limits_of_the_llama_preset():
+    rows = [
+        {"batch": 1, "transport": "grpc+shm", "gap_us": 800.0, "gap_to_floor": 0.8},
+        {"batch": 8, "transport": "http+shm", "gap_us": 1150.0, "gap_to_floor": 0.9},
+        {"batch": 4, "transport": "grpc", "gap_us": 9000.0, "gap_to_floor": 0.9},
+        {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1},
+        {"batch": 4, "transport": "grpc+shm"},
+    ]
+    found = latency.limits(rows)
+    assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok) for limit in found] == [
+        ("G6a batch 1", 0.8, 1.0, True),
+        ("G6b batch 8", 1.15, 1.1, False),
+    ]
+
+
+def test_a_wrong_answer_is_told():
+    right = [np.zeros((2, 3), np.float32)]
+    near, far = [right[0] + np.float32(5e-4)], [right[0] + np.float32(2e-3)]
+    latency.agree(right, near, "triton", exact=False)
+    with pytest.raises(latency.WrongAnswerError, match=r"triton, output 0: must be equal bit for bit"):
+        latency.agree(right, near, "triton", exact=True)
+    with pytest.raises(latency.WrongAnswerError, match=r"within 0\.001, differs by 0\.002"):
+        latency.agree(right, far, "triton", exact=False)
+    with pytest.raises(latency.WrongAnswerError, match=r"expected float32 \(2, 3\), got float32 \(1, 3\)"):
+        latency.agree(right, [right[0][:1]], "triton", exact=False)
+    with pytest.raises(latency.WrongAnswerError, match="differs by nan"):
+        latency.agree(right, [right[0] * np.nan], "triton", exact=False)
+
+
+def test_cases_give_different_rows_and_wrap():
+    case = models.Case("m", Path("m.om"), {"x": np.arange(32).reshape(16, 2)}, True, "computed")
+    assert case.rows(3, 15)["x"].tolist() == [[30, 31], [0, 1], [2, 3]]
+    assert case.rows(3)["x"].flags.c_contiguous
+    whole = models.Case("m", Path("m.om"), {"x": np.arange(6).reshape(2, 3)}, False, "computed")
+    assert whole.rows(1, 5)["x"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("part", ["cls", "rec"])
+def test_text_lines_are_what_pp_ocr_expects(part):
+    pytest.importorskip("PIL")
+    pytest.importorskip("matplotlib")
+    lines = models.text_lines(part)
+    assert lines.shape == (16, 3, 48, models.OCR_WIDTHS[part])
+    assert lines.dtype == np.float32
+    assert lines.min() == -1.0
+    assert lines.max() == 1.0
+    assert len({line.tobytes() for line in lines}) == 16
+    assert np.array_equal(lines[:, 0], lines[:, 1])
+
+
+def test_without_a_compiler_the_reason_is_given(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(c_path.CPathError, match="'no-such-compiler' is not on PATH"):
+        c_path.compile_library(tmp_path)
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(c_path.CPathError, match=r"false could not compile c_path\.c"):
+        c_path.compile_library(tmp_path)
+
+
+def test_c_copies_outputs_back_as_one_piece_over_small_gaps_only():
+    assert c_path.pieces_of([(0, 100)]) == [(0, 100)]
+    assert c_path.pieces_of([(0, 100), (128, 40)]) == [(0, 168)]
+    assert c_path.pieces_of([(0, 100), (8192, 40), (8256, 8)]) == [(0, 100), (8192, 72)]
+
+
+def test_other_settings_in_the_server_are_refused():
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '60'])"],
+        env={"PATH": os.environ["PATH"], "GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"exec_us": 5}'},
+        start_new_session=True,
+    )
+    try:
+        while not (workers := serve.children(child.pid)):
+            pass
+        assert len(workers) == 1
+        serve.check_settings(child.pid, {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"exec_us": 5}'})
+        with pytest.raises(serve.DifferentDeviceError, match=r"GE_CORE_CPU_CONFIG is .* in worker .* and None here"):
+            serve.check_settings(child.pid, {"GE_CORE_RUNTIME": "cpu"})
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def bench_command(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GE_CORE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *arguments],
+        cwd=ROOT,
+        env={**inherited, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_only_what_is_built_is_listed():
+    done = bench_command("--help")
+    assert done.returncode == 0
+    assert "latency" in done.stdout
+    assert not any(name in done.stdout for name in ("overhead", "stages", "compare"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--batches", "0"), "expected numbers of rows"),
+        (("--transports", "grpc,udp"), "'udp' is none of grpc"),
+        (("--preset", "resnet"), "'resnet' is none of llama7b, ocr"),
+        (("--json", "/no/such/folder/out.json"), "/no/such/folder is no folder"),
+    ],
+)
+def test_wrong_options_are_refused(arguments, message):
+    done = bench_command("latency", *arguments)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_without_an_npu_and_without_cpu_asked_for_nothing_runs():
+    done = bench_command("latency", "--quick", GE_CORE_ACL_LIBRARY="/no/such/libascendcl.so")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "/no/such/libascendcl.so" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+TINY = latency.Plan(
+    seconds=0.1, first_seconds=0, min_rounds=4, max_rounds=6, load_seconds=0, load_batches=6, warm_up=2, floor_every=2
+)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """The report of a tiny run of all paths on a synthetic model of two gears."""
+    folder = tmp_path_factory.mktemp("bench")
+    source = folder / "tiny.json"
+    description = {
+        "inputs": [
+            {"name": "x", "dtype": "int32", "shape": [-1, 8]},
+            {"name": "y", "dtype": "float32", "shape": [-1, 3]},
+        ],
+        "outputs": [
+            {"name": "a", "dtype": "float32", "shape": [-1, 5]},
+            {"name": "b", "dtype": "int64", "shape": [-1, 2, 2]},
+        ],
+        "dynamic_batch_size": [1, 2],
+        "exec_us": [3000, 4000],
+    }
+    source.write_text(json.dumps(description))
+    om = compile_model(source, folder / "tiny", runtime="cpu").path
+    before = set(os.listdir("/dev/shm"))
+    options = run.Options(presets=(), model=om, runtime="cpu", batches=(1, 2, 4), plan=TINY)
+    lines = []
+    report, remarks = run.latency(options, lines.append)
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("ge_core_bench")]
+    return report, remarks, lines
+
+
+def test_live_run_measures_every_path(live):
+    report, _, lines = live
+    c = ["c", "c-pinned"] if "c" in {r.path for r in report.records} else []
+    ways = [(path, None) for path in [*c, "direct"]]
+    ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
+    for batch in (1, 2):
+        found = [(r.path, r.transport) for r in report.records if r.bench == "latency" and r.batch == batch]
+        assert sorted(found, key=str) == sorted(ways, key=str)
+    assert not [r for r in report.records if r.batch > 2]
+    assert any("tiny batch 2" in line for line in lines)
+
+
+def test_live_records_are_complete(live):
+    report, _, _ = live
+    for r in report.records:
+        assert r.device["kind"] == "cpu"
+        assert "CPU implementation of AscendCL" in r.device["name"]
+        assert "not an NPU" in r.device["name"]
+        assert r.p50_us <= r.p90_us <= r.p95_us
+        assert r.p99_us is None or r.n >= 100
+        assert r.rows_per_s > 0
+        assert r.host["cores"] >= 1
+        assert r.versions["tritonserver"]
+        assert r.bytes_in == r.batch * (8 * 4 + 3 * 4)
+        assert r.bytes_out == r.batch * (5 * 4 + 4 * 8)
+        wanted = "ms pause before each call" if r.path == "floor" else "declared 3/4 ms"
+        assert wanted in r.timing
+    json.dumps(report.to_dict())
+
+
+def test_live_run_counts_clients_and_back_to_back_batches(live):
+    report, _, _ = live
+    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput"}
+    assert load["triton", "grpc+shm"].concurrency == 16
+    assert load["triton", "grpc+shm"].batch == 1
+    assert load["triton", "grpc+shm"].n == 12
+    assert load["direct", None].batch == 2
+    summary = report.summary["models"][0]
+    assert summary["load"]["triton_rows_per_s"] == load["triton", "grpc+shm"].rows_per_s
+    assert {(row["batch"], row["transport"]) for row in summary["gaps"]} == {
+        (batch, transport) for batch in (1, 2) for transport in records.TRANSPORTS
+    }
+
+
+def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
+    report, remarks, _ = live
+    out = Console(file=io.StringIO(), width=100, highlight=False)
+    tables.show(out, report, remarks)
+    text = out.file.getvalue()
+    assert "tiny on CPU implementation of AscendCL (imitates" in text
+    short, detail = text.index("direct AscendCL"), text.index("details in ms")
+    assert short < text.index("Triton (grpc+shm)") < detail
+    assert all(f"triton {transport}" in text[detail:] for transport in records.TRANSPORTS)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "…" not in text.replace("p10 … p90", "").replace(" … ", "")
+
+
+def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
+    class Refusing:
+        def __init__(self, url):
+            pass
+
+        def register_system_shared_memory(self, *arguments):
+            raise ConnectionError("refused")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", Refusing)
+    request = clients.Request("m", {"x": np.zeros((1, 4), np.float32)}, {"y": ((1, 2), np.dtype(np.float32))})
+    with pytest.raises(ConnectionError, match="refused"):
+        clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
+    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
