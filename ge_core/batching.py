@@ -1,7 +1,7 @@
 """Which rows run together in which gear. Pure planning: no arrays, no device."""
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -76,10 +76,3 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
         flush()
     return executions
 
-
-def group(keys: Sequence[Hashable]) -> list[list[int]]:
-    """Positions with equal keys, groups in order of first appearance. Only requests of one group can share a run."""
-    groups: dict[Hashable, list[int]] = {}
-    for position, key in enumerate(keys):
-        groups.setdefault(key, []).append(position)
-    return list(groups.values())

@@ -33,8 +33,10 @@ class ServingOptions:
         ``returned``: answers are returned from each call.
     warmup : bool
         Whether every gear runs once at load.
-    execute_timeout_ms, submit_timeout_ms : int or None
-        Limits for the device and for a free slot; None leaves them to the session.
+    execute_timeout_ms : int or None
+        How long one execution may take; None waits for ever.
+    submit_timeout_ms : int
+        How long a batch may wait for a free slot.
     gear_plan : str
         ``smallest``: the smallest gear that holds the rows.
     """
@@ -46,7 +48,7 @@ class ServingOptions:
     responses: str = "returned"
     warmup: bool = True
     execute_timeout_ms: int | None = None
-    submit_timeout_ms: int | None = None
+    submit_timeout_ms: int = 10_000
     gear_plan: str = "smallest"
     pad_value: int = 0
     cast_inputs: str = "refused"

@@ -87,14 +87,27 @@ def _installation(binary: Path, backends: Path, stub: Path) -> Installation:
         there = sorted(path.parent.name for path in stub.parents[1].glob(f"3.*/{STUB}"))
         known = f"; there are stubs for Python {', '.join(there)}" if there else ""
         raise ServerError(f"{binary} has no Python backend stub for Python {PYTHON} ({stub}){known}")
+    return Installation(binary, backends, stub, check_stub(stub))
+
+
+def check_stub(stub: Path) -> str | None:
+    """The Python library that a stub wants from outside, None if it brings its own.
+
+    Raises
+    ------
+    ServerError
+        It is for another Python than this one.
+    """
     wanted = re.search(rb"libpython(3\.\d+)\.so\.1\.0", stub.read_bytes())
-    python = wanted[1].decode() if wanted else PYTHON
+    if wanted is None:
+        return None
+    python = wanted[1].decode()
     if python != PYTHON:
         raise ServerError(
-            f"the stub of {binary} is for Python {python}, this is Python {PYTHON}: run ge-core with Python {python}, or "
-            f"put a stub built for Python {PYTHON} at {stub}"
+            f"{stub} is for Python {python}, this is Python {PYTHON}: run ge-core with Python {python}, or put a stub "
+            f"built for Python {PYTHON} in its place"
         )
-    return Installation(binary, backends, stub, wanted[0].decode() if wanted else None)
+    return wanted[0].decode()
 
 
 def find_libpython(name: str) -> Path:
@@ -166,7 +179,7 @@ def environment(folder: Path, runtime: str | None, extra: Mapping[str, str] | No
 
 
 def check_repository(repository: Path) -> None:
-    """Refuses what would make the server fail late or hang: no folder, a model folder, names that a shell would split."""
+    """Refuses what would make the server fail late or hang: no folder, a model folder, names that a shell splits."""
     if not repository.is_dir():
         raise ServerError(f"{repository} is not a folder; a model repository holds one folder per model")
     if (repository / "config.pbtxt").is_file():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge_core.batching import Execution, Part, group, plan, smallest_gear
+from ge_core.batching import Execution, Part, plan, smallest_gear
 
 GEARS = (1, 2, 4, 8)
 
@@ -61,6 +61,3 @@ def test_every_row_runs_exactly_once(rows, gears):
     for request in whole:
         assert sum(part.request == request for execution in executions for part in execution.parts) == 1
 
-
-def test_grouping_keeps_the_order_of_first_appearance():
-    assert group(["a", "b", "a", "c", "b"]) == [[0, 2], [1, 4], [3]]

@@ -1,0 +1,38 @@
+"""ge-core install-backend: the backend `ge` in a tritonserver's backends folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ge_core.cli._app import app
+
+
+@app.command("install-backend")
+def install_backend(
+    directory: Annotated[Path, typer.Argument(help="Backends folder, such as /opt/tritonserver/backends.")],
+) -> None:
+    """Copy the backend `ge` into DIRECTORY/ge, and Triton's Python backend beside it where there is none.
+
+    An existing defaults.json is kept.
+    """
+    from ge_core import triton_server
+
+    package = Path(triton_server.__file__).parent / "triton_backend"
+    python, ge = directory / "python", directory / "ge"
+    if python.is_dir():
+        triton_server.check_stub(python / triton_server.STUB)
+        print(f"{python}: kept, its worker runs Python {triton_server.PYTHON}")
+    else:
+        pieces = triton_server.find().python_pieces
+        python.mkdir(parents=True)
+        for name, path in pieces.items():
+            shutil.copy2(path, python / name)
+        print(f"{python}: Triton's Python backend for Python {triton_server.PYTHON}")
+    ge.mkdir(exist_ok=True)
+    shutil.copyfile(package / "model.py", ge / "model.py")
+    kept = " (defaults.json kept)" if (ge / "defaults.json").is_file() else ""
+    print(f"{ge}: model.py{kept}; start tritonserver with --backend-directory={directory.resolve()}")

@@ -1,0 +1,368 @@
+"""Triton requests → rows → responses. Speaks to Triton through the `pb_utils` module that is passed in."""
+
+import ctypes
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ge_core import isolated, options, triton_config
+from ge_core.batching import Execution, Part, plan
+from ge_core.session import InferenceSession
+from ge_core_pyx import dtypes
+from ge_core_pyx.errors import AclError, UnsupportedError
+
+
+def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None):
+    """For auto_complete_config: fills the model configuration from the om, or refuses it.
+
+    Runs in a process that Triton throws away, so the om is described by a child process.
+
+    Parameters
+    ----------
+    pb_utils : module
+        triton_python_backend_utils.
+    config : pb_utils.ModelConfig
+        Completed in place and returned.
+    defaults : path, optional
+        A defaults.json, see `ge_core.options.parse`.
+
+    Raises
+    ------
+    ValueError
+        Parameters, model file or configuration that do not fit; the message says what would.
+    """
+    content = config.as_dict()
+    settings = options.parse(_parameters(content), defaults=defaults)
+    om = find_om(settings, Path(pb_utils.get_model_dir()))
+    triton_config.complete(content, isolated.describe(om, settings.runtime))
+    return config
+
+
+def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None = None) -> "ServedModel":
+    """For initialize: opens the om on this instance's device, checks the configuration, warms up and logs one line.
+
+    Parameters
+    ----------
+    pb_utils : module
+    args : mapping of str to str
+        What Triton passes to initialize.
+    defaults : path, optional
+
+    Raises
+    ------
+    ValueError, RuntimeError, OSError
+        The load is refused; nothing stays open.
+    """
+    refuse_numpy_2(pb_utils)
+    tune_allocator()
+    config = json.loads(args["model_config"])
+    settings = options.parse(_parameters(config), defaults=defaults)
+    om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
+    devices = options.devices_of(settings.device_ids, *instance_of(config, args["model_instance_name"]))
+    if len(devices) > 1:
+        raise ValueError(
+            f"device_ids: this instance would own devices {', '.join(map(str, devices))}, and an instance runs on one; "
+            f"set instance_group's count to {len(settings.device_ids)}"
+        )
+    limits = {"execute_timeout_ms": settings.execute_timeout_ms, "submit_timeout_ms": settings.submit_timeout_ms}
+    session = InferenceSession(om, runtime=settings.runtime, device_id=devices[0], **limits)
+    try:
+        model = ServedModel(pb_utils, session, triton_config.bind(config, session.description))
+        warm_up_ms = model.warm_up() if settings.warmup else None
+        _log_load(pb_utils.Logger, config, session, warm_up_ms)
+    except BaseException:
+        session.close()
+        raise
+    return model
+
+
+def find_om(settings: options.ServingOptions, version_folder: Path) -> Path:
+    """The om to serve: `om_model_path`, else the one ``.om`` of the version folder.
+
+    Raises
+    ------
+    ValueError
+        None, several, or a file that does not exist.
+    """
+    if settings.om_model_path:
+        om = version_folder / settings.om_model_path
+        if not om.is_file():
+            raise ValueError(f"om_model_path {settings.om_model_path!r}: there is no file {om}")
+    else:
+        oms = sorted(version_folder.glob("*.om"))
+        if len(oms) != 1:
+            found = ", ".join(path.name for path in oms) or "none"
+            raise ValueError(
+                f"expected one .om in {version_folder}, found {found}; parameter om_model_path can name one"
+            )
+        om = oms[0]
+    return om
+
+
+def instance_of(config: Mapping, instance_name: str) -> tuple[int, int]:
+    """(number of this instance, number of instances) over all instance groups of a model."""
+    before, found = 0, 0
+    for group in config.get("instance_group", ()):
+        name, _, index = instance_name.rpartition("_")
+        if name == group["name"] and index.isdigit():
+            found = before + int(index)
+        before += group["count"]
+    return found, max(before, 1)
+
+
+def refuse_numpy_2(pb_utils) -> None:
+    """NumPy 2 arrays become empty tensors, silently, in Python backends built before it; their API shows their age."""
+    if int(np.__version__.split(".")[0]) >= 2 and not hasattr(pb_utils.InferenceResponse, "parameters"):
+        raise RuntimeError(
+            f"this Triton's Python backend answers with empty tensors under NumPy {np.__version__}; "
+            "run `pip install 'numpy<2'` for its Python, or use Triton 25.02 or newer"
+        )
+
+
+def tune_allocator() -> None:
+    """Keeps freed memory in the process: otherwise glibc returns and faults in again each batch of input copies."""
+    m_trim_threshold, m_top_pad, m_mmap_threshold = -1, -2, -3
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(m_mmap_threshold, 1 << 30)
+        mallopt(m_trim_threshold, 2**31 - 1)
+        mallopt(m_top_pad, 64 << 20)
+
+
+class RequestError(ValueError):
+    """A request that does not fit the model; its sender is told."""
+
+
+class _Call:
+    """One accepted request on its way through the device. `rows` is None for a model that cannot be cut by rows."""
+
+    __slots__ = ("arrays", "error", "position", "results", "rows", "wanted")
+
+    def __init__(self, position, arrays, rows, wanted):
+        self.position, self.arrays, self.rows, self.wanted = position, arrays, rows, wanted
+        self.results, self.error = {}, None
+
+
+class ServedModel:
+    """Answers Triton's requests with one session.
+
+    Answers are views of the session's pinned output: Triton copies them after `execute` returned, so the batch behind
+    them is closed by the next `execute`, or by `close`. A model that cannot be cut by rows runs request by request.
+
+    Parameters
+    ----------
+    pb_utils : module
+    session : ge_core.InferenceSession
+    binding : ge_core.triton_config.Binding
+    """
+
+    def __init__(self, pb_utils, session, binding: triton_config.Binding):
+        self._tensor, self._response, self._error = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.TritonError
+        self._log = pb_utils.Logger
+        self._session = session
+        self._held = None
+        description = session.description
+        self._by_rows = description.max_rows > 0
+        self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
+        self._skip = int(self._by_rows)  # leading dims of a request that are free
+        self._inputs = tuple(
+            (bound.name, np.dtype(dtypes.by_name(bound.spec.dtype).numpy), bound.spec.shape[self._skip :], bound.spec)
+            for bound in binding.inputs
+        )
+        self._input_names = tuple(bound.spec.name for bound in binding.inputs)
+        self._outputs = tuple((bound.name, bound.spec.name) for bound in binding.outputs)
+
+    def warm_up(self) -> float:
+        """Runs every gear once on zeros, so that a model which cannot run fails at load. Blocks; milliseconds taken."""
+        began = time.perf_counter()
+        if self._by_rows:
+            for gear in self._gears:
+                with self._session.borrow(gear) as batch:
+                    batch.run()
+        elif not self._session.description.gears:
+            self._session.run(None, {spec.name: np.zeros(spec.shape, dtype) for _, dtype, _, spec in self._inputs})
+        return (time.perf_counter() - began) * 1e3
+
+    def execute(self, requests: Sequence) -> list:
+        """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
+        try:
+            self._release()
+            return self._answer(requests)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            self._log.log_error(f"GE Backend: {message}")
+            return [self._failure(message, self._error.INTERNAL) for _ in requests]
+
+    def close(self) -> None:
+        """Frees the device. Calling it again does nothing."""
+        self._release()
+        self._session.close()
+
+    def _release(self):
+        if self._held is not None:
+            held, self._held = self._held, None
+            held.close()
+
+    def _answer(self, requests):
+        responses, calls = [None] * len(requests), []
+        for position, request in enumerate(requests):
+            try:
+                calls.append(self._read(position, request))
+            except RequestError as error:
+                responses[position] = self._failure(str(error), self._error.INVALID_ARG)
+        if self._by_rows:
+            self._run_rows(calls)
+        else:
+            self._run_each(calls)
+        for call in calls:
+            responses[call.position] = self._respond(call)
+        return responses
+
+    def _read(self, position, request) -> _Call:
+        given = {tensor.name(): tensor for tensor in request.inputs()}
+        arrays, rows, skip = [], None, self._skip
+        for name, dtype, dims, spec in self._inputs:
+            tensor = given.get(name)
+            if tensor is None:
+                raise RequestError(f"input '{name}' is missing; expected {self._expected(spec)}")
+            array = _array(tensor, name)
+            shape = array.shape
+            if array.dtype != dtype or (shape[skip:] != dims and not _fits(shape[skip:], dims)) or len(shape) < skip:
+                raise RequestError(f"input '{name}': expected {self._expected(spec)}, got {_came(array)}")
+            if skip:
+                if rows is None:
+                    rows = shape[0]
+                if rows != shape[0] or not rows:
+                    wanted = f"{rows} rows as in '{self._inputs[0][0]}'" if rows else "at least 1 row"
+                    raise RequestError(f"input '{name}': expected {wanted}, got {_came(array)}")
+            arrays.append(array)
+        if len(given) != len(arrays):
+            known = [name for name, *_ in self._inputs]
+            extra = ", ".join(f"'{name}'" for name in given if name not in known)
+            raise RequestError(f"input {extra} is not one of this model's: {', '.join(known)}")
+        return _Call(position, arrays, rows, request.requested_output_names())
+
+    def _run_rows(self, calls: list[_Call]):
+        if len(calls) == 1 and calls[0].rows <= self._gears[-1]:
+            rows = calls[0].rows
+            executions = [Execution(rows, rows, [Part(0, 0, 0, rows)])]
+        else:
+            executions = plan([call.rows for call in calls], self._gears)
+        for execution in executions:
+            batch, keep = None, False
+            try:
+                batch = self._session.borrow(execution.rows)
+                for number, start, row, count in execution.parts:
+                    call = calls[number]
+                    for name, array in zip(self._input_names, call.arrays, strict=True):
+                        batch.write(name, row, array if count == call.rows else array[start : start + count])
+                batch.run()
+                keep = execution is executions[-1]
+                for part in execution.parts:
+                    self._cut(batch.outputs, execution.rows, part, calls[part.request], copy=not keep)
+            except Exception as error:
+                self._fail([calls[part.request] for part in execution.parts], error)
+            if keep:
+                self._held = batch
+            elif batch is not None:
+                batch.close()
+
+    def _cut(self, outputs, rows: int, part: Part, call: _Call, copy: bool):
+        """A request's rows of each output: a view if it is whole and may stay, else copied into an array of its own."""
+        _, start, row, count = part
+        for name, own_name in self._outputs:
+            if name not in call.wanted:
+                continue
+            array = outputs[own_name]
+            per_row = len(array) // rows
+            if count != rows:
+                array = array[row * per_row : (row + count) * per_row]
+            if count != call.rows:
+                if name not in call.results:
+                    call.results[name] = np.empty((call.rows * per_row, *array.shape[1:]), array.dtype)
+                call.results[name][start * per_row : (start + count) * per_row] = array
+            else:
+                call.results[name] = array.copy() if copy else array
+
+    def _run_each(self, calls: list[_Call]):
+        for call in calls:
+            wanted = [pair for pair in self._outputs if pair[0] in call.wanted]
+            try:
+                feeds = dict(zip(self._input_names, call.arrays, strict=True))
+                answers = self._session.run([own_name for _, own_name in wanted], feeds)
+                call.results = {name: answer for (name, _), answer in zip(wanted, answers, strict=True)}
+            except Exception as error:
+                self._fail([call], error)
+
+    def _fail(self, calls: Sequence[_Call], error: Exception):
+        for call in calls:
+            call.error = error
+        self._log.log_error(f"GE Backend: {len(calls)} request(s) failed: {type(error).__name__}: {error}")
+
+    def _respond(self, call: _Call):
+        if call.error is not None:
+            return self._failure(str(call.error), self._code(call.error))
+        return self._response([self._tensor(name, array) for name, array in call.results.items()])
+
+    def _code(self, error: Exception) -> int:
+        if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
+            return self._error.UNAVAILABLE  # UnsupportedError: the session closed itself after a device error
+        if isinstance(error, ValueError) and not isinstance(error, AclError):
+            return self._error.INVALID_ARG
+        return self._error.INTERNAL
+
+    def _failure(self, message: str, code: int):
+        return self._response(output_tensors=[], error=self._error(message, code))
+
+    def _expected(self, spec) -> str:
+        dims = ["rows", *spec.shape[1:]] if self._by_rows else spec.shape
+        text = ", ".join("?" if dim is None else str(dim) for dim in dims)
+        return f"{dtypes.by_name(spec.dtype).triton} [{text}]"
+
+
+def _fits(shape: tuple[int, ...], dims: tuple[int | None, ...]) -> bool:
+    """Whether a shape agrees with dims of which some are open; the session checks those against its gears."""
+    return len(shape) == len(dims) and all(dim is None or dim == size for size, dim in zip(shape, dims, strict=True))
+
+
+def _array(tensor, name: str) -> np.ndarray:
+    try:
+        return tensor.as_numpy()
+    except Exception:  # the stub's own exception type, for BF16 alone
+        raise RequestError(
+            f"input '{name}': BF16 is not taken; send FP32 or FP16 as the model's metadata says"
+        ) from None
+
+
+def _came(array: np.ndarray) -> str:
+    name = "BYTES" if array.dtype.kind in "OSU" else dtypes.by_numpy(array.dtype).triton
+    return f"{name} {list(array.shape)}"
+
+
+def _parameters(config: Mapping) -> dict[str, str]:
+    return {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
+
+
+def _log_load(logger, config: Mapping, session, warm_up_ms: float | None) -> None:
+    description, stats = session.description, session.stats()
+    runtime = (
+        "cpu (the CPU implementation of AscendCL, no NPU)" if description.runtime == "cpu" else description.runtime
+    )
+    gears = f"{description.gear_kind} gears {', '.join(map(str, description.gears))}" if description.gears else "static"
+    warm_up = f"warmed up in {warm_up_ms:.1f} ms" if warm_up_ms is not None else "not warmed up"
+    logger.log_info(
+        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, device "
+        f"{session.device_id}; {gears}; max_batch_size {config['max_batch_size']}; {stats['device_bytes']:,} bytes of "
+        f"device memory, {stats['pinned_bytes']:,} bytes pinned; {warm_up}"
+    )
+    if config["max_batch_size"] > 1 and not {"dynamic_batching", "sequence_batching"} & config.keys():
+        logger.log_info(
+            f"GE Backend: '{config['name']}' runs each client's request by itself; `dynamic_batching {{ }}` in "
+            f"config.pbtxt merges up to {config['max_batch_size']} rows of concurrent clients"
+        )
+    for sentence in options.unknown_environment(os.environ):
+        logger.log_warn(f"GE Backend: {sentence}")

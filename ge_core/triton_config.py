@@ -1,0 +1,255 @@
+"""A model's config.pbtxt against the om it serves: compared, completed, corrected."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ge_core_pyx import dtypes
+
+
+class ConfigError(ValueError):
+    """The configuration contradicts the om; the message has both sides and a stanza that loads."""
+
+
+class Bound(NamedTuple):
+    """One tensor of the configuration and the om's tensor behind it."""
+
+    name: str  # as the configuration, and so the client, calls it
+    spec: object  # ge_core.TensorSpec
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a configuration maps to an om. `max_batch_size` 0: requests carry the om's whole shapes."""
+
+    max_batch_size: int
+    inputs: tuple[Bound, ...]
+    outputs: tuple[Bound, ...]
+
+    def stanza(self) -> str:
+        """max_batch_size, input and output as config.pbtxt text."""
+        return "\n".join(
+            [
+                f"max_batch_size: {self.max_batch_size}",
+                _tensors_text("input", self.inputs, self.max_batch_size > 0),
+                _tensors_text("output", self.outputs, self.max_batch_size > 0),
+            ]
+        )
+
+
+def config_pbtxt(description, name: str | None = None, om_model_path: str | None = None, backend: str = "ge") -> str:
+    """A whole config.pbtxt for an om.
+
+    Parameters
+    ----------
+    description : ge_core.ModelDescription
+    name : str, optional
+        The model's name; left out if None, as Triton takes the folder's.
+    om_model_path : str, optional
+        Written as parameter; None if the om lies in the version folder.
+    """
+    lines = [f'name: "{name}"'] if name else []
+    lines += [f'backend: "{backend}"', natural(description).stanza()]
+    if om_model_path:
+        lines.append(f'parameters: [ {{ key: "om_model_path" value: {{ string_value: "{om_model_path}" }} }} ]')
+    return "\n".join(lines) + "\n"
+
+
+def natural(description) -> Binding:
+    """The configuration that an om asks for by itself: all tensors, the largest batch that its rows allow."""
+    return Binding(
+        description.max_rows if set(description.row_multiples) <= {1} else 0,
+        tuple(Bound(_own_name(spec, description.inputs), spec) for spec in description.inputs),
+        tuple(Bound(_own_name(spec, description.outputs), spec) for spec in description.outputs),
+    )
+
+
+def complete(config: dict, description) -> Binding:
+    """Fills what `config` leaves out from the om, in place, after comparing what it says.
+
+    Parameters
+    ----------
+    config : dict
+        Triton's model configuration as JSON.
+    description : ge_core.ModelDescription
+
+    Raises
+    ------
+    ConfigError
+        The configuration contradicts the om.
+    """
+    if not config["max_batch_size"] and not _whole_shapes(config, description):
+        config["max_batch_size"] = natural(description).max_batch_size
+    binding = bind(config, description)
+    for side in ("input", "output"):
+        given = {entry["name"]: entry for entry in config[side]}
+        config[side] = [_filled(given.get(bound.name, {}), bound, binding) for bound in getattr(binding, f"{side}s")]
+    return binding
+
+
+def bind(config: Mapping, description) -> Binding:
+    """Compares a configuration with the om and pairs their tensors; outputs that it does not list are not served.
+
+    Raises
+    ------
+    ConfigError
+        Unknown or missing tensors, a data type, a dimension or a batch that the om does not have.
+    """
+    batched = config["max_batch_size"] > 0
+    problems = list(_batch_problems(config["max_batch_size"], description))
+    inputs, input_problems = _pair("input", config["input"], description.inputs, description, batched)
+    outputs, output_problems = _pair("output", config["output"], description.outputs, description, batched)
+    problems += input_problems + output_problems
+    if problems:
+        raise ConfigError(_contradiction(config, description, problems, inputs, outputs))
+    return Binding(config["max_batch_size"], tuple(inputs), tuple(outputs))
+
+
+def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, batched: bool):
+    """(pairs, problems); no entries at all means every tensor of the om."""
+    if not entries:
+        return [Bound(_own_name(spec, specs), spec) for spec in specs], []
+    pairs, problems = [], []
+    for entry in entries:
+        found = [spec for spec in specs if entry["name"] in (spec.name, spec.full_name)]
+        if len(found) == 1:
+            pairs.append(Bound(entry["name"], found[0]))
+            problems += [
+                f"{side} '{entry['name']}': {text}" for text in _differences(entry, found[0], description, batched)
+            ]
+        elif found:
+            problems.append(
+                f"{side} '{entry['name']}' is several tensors of the om: {_quoted(s.full_name for s in found)}"
+            )
+        else:
+            problems.append(f"{side} '{entry['name']}' is not in the om, which has {_quoted(s.name for s in specs)}")
+    named = [bound.spec for bound in pairs]
+    if side == "input":
+        problems += [f"input '{spec.name}' of the om is missing in config.pbtxt" for spec in specs if spec not in named]
+    if len(named) > len({spec.full_name for spec in named}):
+        problems.append(f"config.pbtxt names one {side} of the om twice: {_quoted(bound.name for bound in pairs)}")
+    return pairs, problems
+
+
+def _differences(entry: Mapping, spec, description, batched: bool) -> Iterable[str]:
+    triton = triton_type(spec)
+    if triton == "TYPE_BF16":
+        yield "TYPE_BF16 is not served; compile the om with FP16 or FP32 inputs and outputs"
+    if entry.get("data_type", "TYPE_INVALID") not in ("TYPE_INVALID", triton):
+        yield f"data_type {entry['data_type']} in config.pbtxt, {triton} in the om"
+    asked, shape = _asked_dims(entry), spec.shape[1:] if batched else spec.shape
+    if asked is None:
+        return
+    allowed = _allowed(spec, description)[1:] if batched else _allowed(spec, description)
+    same_rank = len(asked) == len(shape)
+    if not same_rank or not all(dim == -1 or dim in values for dim, values in zip(asked, allowed, strict=True)):
+        without = " without the batch" if batched else ""
+        yield f"dims {list(asked)} in config.pbtxt, {_dims_text(shape)}{without} in the om{_gears_text(description)}"
+
+
+def _asked_dims(entry: Mapping) -> tuple[int, ...] | None:
+    """What the model sees of an entry: its dims, or its reshape; None if it gives none."""
+    if "reshape" in entry:
+        return tuple(int(dim) for dim in entry["reshape"].get("shape", ()))
+    return tuple(int(dim) for dim in entry["dims"]) if entry.get("dims") else None
+
+
+class _AnySize:
+    def __contains__(self, dim: int):
+        return dim > 0
+
+
+def _allowed(spec, description) -> list:
+    """For each dim of a tensor, the sizes that the om takes."""
+    allowed = [_AnySize() if dim is None else (dim,) for dim in spec.shape]
+    if description.max_rows:
+        allowed[0] = range(1, description.max_rows + 1) if spec in description.inputs else _AnySize()
+    elif description.gear_kind == "batch" and spec.shape and spec.shape[0] is None:
+        allowed[0] = description.gears
+    if description.gear_kind in ("image_size", "dims"):
+        open_dims = [
+            (tensor, axis) for tensor in description.inputs for axis, dim in enumerate(tensor.shape) if dim is None
+        ]
+        for position, (tensor, axis) in enumerate(open_dims):
+            if tensor is spec:
+                allowed[axis] = {gear[position] for gear in description.gears}
+    return allowed
+
+
+def _batch_problems(asked: int, description) -> Iterable[str]:
+    if asked > 0 and description.max_rows == 0:
+        yield f"max_batch_size {asked} in config.pbtxt, but no rows in the om: {description.not_rows}"
+    elif asked > description.max_rows:
+        most = f"at most {description.max_rows} in the om{_gears_text(description)}"
+        yield f"max_batch_size {asked} in config.pbtxt, {most}"
+
+
+def _whole_shapes(config: Mapping, description) -> bool:
+    """Whether dims given beside max_batch_size 0 count the batch, so that 0 was meant and not just left out."""
+    for side, specs in (("input", description.inputs), ("output", description.outputs)):
+        for entry in config[side]:
+            for spec in specs:
+                if entry["name"] in (spec.name, spec.full_name) and _asked_dims(entry) is not None:
+                    return len(_asked_dims(entry)) == len(spec.shape)
+    return False
+
+
+def _filled(entry: Mapping, bound: Bound, binding: Binding) -> dict:
+    own = {"name": bound.name, "data_type": triton_type(bound.spec)}
+    if not entry.get("dims"):
+        own |= _dims_entry(bound.spec, binding.max_batch_size > 0)
+    return dict(entry) | own
+
+
+def _dims_entry(spec, batched: bool) -> dict:
+    dims = [-1 if dim is None else dim for dim in (spec.shape[1:] if batched else spec.shape)]
+    # Triton wants at least one dim; a reshape to none is its way to say "one number per row".
+    return {"dims": dims} if dims else {"dims": [1], "reshape": {"shape": []}}
+
+
+def _contradiction(config: Mapping, description, problems: list[str], inputs: list[Bound], outputs: list[Bound]) -> str:
+    own = natural(description)
+    asked = config["max_batch_size"]
+    batch = min(asked, own.max_batch_size) if asked or _whole_shapes(config, description) else own.max_batch_size
+    all_inputs = tuple(inputs) if len(inputs) == len(own.inputs) else own.inputs
+    corrected = Binding(batch, all_inputs, tuple(outputs) or own.outputs)
+    found = "\n".join(f"  {problem}" for problem in problems)
+    return (
+        f"the configuration of model '{config['name']}' contradicts {description.path}:\n{found}\n"
+        f"This would load:\n{corrected.stanza()}"
+    )
+
+
+def _tensors_text(side: str, tensors: Sequence[Bound], batched: bool) -> str:
+    return f"{side} [\n" + ",\n".join(f"  {_tensor_text(bound, batched)}" for bound in tensors) + "\n]"
+
+
+def _tensor_text(bound: Bound, batched: bool) -> str:
+    entry = _dims_entry(bound.spec, batched)
+    reshape = ", reshape: { shape: [] }" if "reshape" in entry else ""
+    return f'{{ name: "{bound.name}", data_type: {triton_type(bound.spec)}, dims: {entry["dims"]}{reshape} }}'
+
+
+def triton_type(spec) -> str:
+    """The TYPE_ name of an om's tensor."""
+    return f"TYPE_{dtypes.by_name(spec.dtype).triton}"
+
+
+def _own_name(spec, specs: Sequence) -> str:
+    return spec.name if sum(other.name == spec.name for other in specs) == 1 else spec.full_name
+
+
+def _dims_text(shape: Sequence[int | None]) -> str:
+    return str([-1 if dim is None else dim for dim in shape])
+
+
+def _gears_text(description) -> str:
+    if description.gear_kind == "static":
+        return f" (static, batch {description.max_rows})" if description.splittable else " (static)"
+    return (
+        f" ({description.gear_kind} gears {description.gears})" if description.gears else f" ({description.gear_kind})"
+    )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
