@@ -12,14 +12,6 @@ import typer
 from ge_core.cli._app import app
 
 
-class _Stop(Exception):
-    """SIGINT or SIGTERM."""
-
-
-def _stop(signum, frame):
-    raise _Stop
-
-
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def serve(
     context: typer.Context,
@@ -43,7 +35,7 @@ def serve(
         sink=lambda line: print(line, file=sys.stderr, flush=True),
     )
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
+        signal.signal(number, signal.default_int_handler)
     try:
         server.launch()
         server.wait_ready()
@@ -53,7 +45,7 @@ def serve(
             flush=True,
         )
         raise ServerError(f"tritonserver ended with code {server.wait()}")
-    except _Stop:
+    except KeyboardInterrupt:
         print("Stopping.", flush=True)
     except ServerError as error:
         raise ServerError(str(error).partition("\n")[0]) from None  # the log is on the screen already
