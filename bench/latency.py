@@ -308,8 +308,15 @@ def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[l
         threads = [threading.Thread(target=client, args=item, daemon=True) for item in enumerate(callers)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as interruption:
+            failures.append(interruption)
+            started.abort()
+            for thread in threads:
+                thread.join()
+            raise
     if failures:
         raise next((error for error in failures if not isinstance(error, threading.BrokenBarrierError)), failures[0])
     done.sort()

@@ -21,6 +21,7 @@ from bench.repository import add_model
 from bench.serve import DifferentDeviceError, serve
 from ge_core.atc import AtcError, CompileError
 from ge_core.compile import compile_model
+from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
 from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
@@ -51,6 +52,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
     device = device_of(runtime)
+    tune_allocator()
     report = Report(summary={"device": device["name"], "models": []})
     remarks = []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
