@@ -154,7 +154,7 @@ def is_cpu(path: str | os.PathLike) -> bool:
     return read_header(path).is_cpu
 
 
-def require_runtime(path: str | os.PathLike, runtime: str) -> OmHeader:
+def check(path: str | os.PathLike, runtime: str) -> OmHeader:
     """Read the header and refuse a model compiled for the other runtime.
 
     Parameters
