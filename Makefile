@@ -44,7 +44,7 @@ test: build
 
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	$(BIN)/cython-lint ge_core_pyx
+	PATH=$(BIN):$$PATH cython-lint ge_core_pyx
 	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c tests/conformance/*.cpp
 
 wheel: $(READY)

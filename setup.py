@@ -44,7 +44,7 @@ def entries(releases, libraries):
 
 
 class BuildExt(build_ext):
-    """Cython modules as usual; then ge_core_pyx/acl_cpu/lib/{8.1,9}/, plain shared libraries without a Python suffix."""
+    """Cython modules as usual, then the plain shared libraries in ge_core_pyx/acl_cpu/lib/{8.1,9}/."""
 
     def run(self):
         super().run()

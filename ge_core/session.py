@@ -112,11 +112,13 @@ def describe_model(path: os.PathLike | str, runtime: str | None = None, device_i
 
 
 def _described(declared, path, opened):
-    return ModelDescription(*(getattr(declared, name) for name in declared.__dataclass_fields__), path, opened.kind, opened.soc_name)
+    return ModelDescription(
+        *(getattr(declared, name) for name in declared.__dataclass_fields__), path, opened.kind, opened.soc_name
+    )
 
 
 class InferenceSession:
-    """An om, loaded on a device with all its memory, ready to run. Any thread may call; the GIL is free while the device works.
+    """An om, loaded on a device with all its memory. Any thread may call; the GIL is free while the device works.
 
     Parameters
     ----------
@@ -162,7 +164,12 @@ class InferenceSession:
         opened = device.open_runtime(runtime)
         absolute = _checked(path, opened.kind)
         self._executor = executor.Executor(
-            opened, device_id, absolute, slots, _timeout("submit_timeout_ms", submit_timeout_ms), _timeout("execute_timeout_ms", execute_timeout_ms)
+            opened,
+            device_id,
+            absolute,
+            slots,
+            _timeout("submit_timeout_ms", submit_timeout_ms),
+            _timeout("execute_timeout_ms", execute_timeout_ms),
         )
         self.description = _described(self._executor.description, absolute, opened)
         self.device_id = device_id
@@ -183,9 +190,10 @@ class InferenceSession:
         output_names : sequence of str, or None
             Which outputs, in which order; None for all.
         inputs : dict of name → array
-            Each of the model's dtype and of shape (rows, …). Contiguous NumPy arrays are copied once, into pinned memory; other
-            layouts and byte orders, DLPack objects and buffers are made contiguous first. Rows beyond the largest gear are run in parts,
-            fewer are padded with zeros up to a gear; a static om takes exactly its own number.
+            Each of the model's dtype and of shape (rows, …). Contiguous NumPy arrays are copied once, into pinned
+            memory; other layouts and byte orders, DLPack objects and buffers are made contiguous first. Rows beyond
+            the largest gear are run in parts, fewer are padded with zeros up to a gear; a static om takes exactly its
+            own number.
 
         Raises
         ------

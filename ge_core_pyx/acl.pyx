@@ -108,7 +108,7 @@ cdef bytes _file_of(void* symbol):
 
 
 def open_library(runtime: str | None = None) -> tuple:
-    """Open AscendCL for that runtime (``npu``, ``cpu``; None: GE_CORE_RUNTIME, else ``npu``); later calls answer at once.
+    """Open AscendCL for that runtime (None: GE_CORE_RUNTIME, else ``npu``); later calls answer at once.
 
     Returns
     -------
@@ -161,7 +161,9 @@ def open_library(runtime: str | None = None) -> tuple:
     remedy = (
         "reinstall ge_core, whose wheel carries it"
         if kind == "cpu"
-        else "install CANN and source its set_env.sh, or set GE_CORE_ACL_LIBRARY; on a machine without an NPU ask for the "
-        "CPU implementation with runtime='cpu' or GE_CORE_RUNTIME=cpu"
+        else "install CANN and source its set_env.sh, or set GE_CORE_ACL_LIBRARY; on a machine without an NPU ask for "
+        "the CPU implementation with runtime='cpu' or GE_CORE_RUNTIME=cpu"
     )
-    raise errors.AclLoadError(f"no AscendCL library for runtime {kind!r}; tried: " + "; ".join(tried) + f". To fix it: {remedy}.")
+    raise errors.AclLoadError(
+        f"no AscendCL library for runtime {kind!r}; tried: {'; '.join(tried)}. To fix it: {remedy}."
+    )

@@ -68,8 +68,8 @@ cpdef Runtime open_runtime(kind=None):
         except errors.AclError as error:
             reason = str(error)
         raise errors.AclLoadError(
-            f"{files[0]} is there but no {name.upper()} answers: {reason} Run `ge-core doctor`; on a machine without an NPU "
-            "ask for the CPU implementation with runtime='cpu' or GE_CORE_RUNTIME=cpu."
+            f"{files[0]} is there but no {name.upper()} answers: {reason} Run `ge-core doctor`; on a machine without "
+            "an NPU ask for the CPU implementation with runtime='cpu' or GE_CORE_RUNTIME=cpu."
         )
     soc = api.aclrtGetSocName()
     runtime.kind = name
@@ -96,7 +96,8 @@ cdef class Context:
         cdef aclrtContext previous = NULL
         if not 0 <= device_id < runtime.device_count:
             raise ValueError(
-                f"device_id must be 0..{runtime.device_count - 1} ({runtime.device_count} device(s) visible), got {device_id}"
+                f"device_id must be 0..{runtime.device_count - 1} ({runtime.device_count} device(s) visible), "
+                f"got {device_id}"
             )
         self.runtime = runtime
         self.device_id = device_id
@@ -115,7 +116,7 @@ cdef class Context:
         return api.aclrtSetCurrentContext(self.handle)
 
     cdef void leave(self, aclrtContext previous) noexcept nogil:
-        # A thread that had no context keeps ours: AscendCL cannot unbind. A context that died meanwhile is not an error.
+        # A thread that had none keeps ours: AscendCL cannot unbind. A context that died meanwhile is no error.
         if previous != NULL and previous != self.handle:
             api.aclrtSetCurrentContext(previous)
 
@@ -180,7 +181,9 @@ cdef class Stream:
         with nogil:
             rc = context.enter(&previous)
             if rc == 0:
-                rc = api.aclrtCreateStreamWithConfig(&self.handle, 0, acl.ACL_STREAM_FAST_LAUNCH | acl.ACL_STREAM_FAST_SYNC)
+                rc = api.aclrtCreateStreamWithConfig(
+                    &self.handle, 0, acl.ACL_STREAM_FAST_LAUNCH | acl.ACL_STREAM_FAST_SYNC
+                )
                 if rc != 0:            # chips without these flags
                     rc = api.aclrtCreateStream(&self.handle)
             context.leave(previous)

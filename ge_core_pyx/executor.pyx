@@ -1,7 +1,14 @@
-"""Running batches: slots with everything allocated beforehand, and the path from a caller's arrays to the device and back."""
+"""Running batches: slots with everything allocated beforehand, and the way from arrays to the device and back."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_FORMAT, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBUF_WRITABLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.string cimport memcpy, memset
 
@@ -29,8 +36,8 @@ cdef int DRAIN_MS = 2000               # how long a failed slot's stream may tak
 cdef class Slot:
     """One in-flight batch: a loaded model, a stream, memory for the largest gear, and a plan per gear.
 
-    The inputs of a gear lie in one block (one copy to the device). Outputs keep the places of the largest gear at every gear,
-    because AscendCL asks for output buffers of that size.
+    The inputs of a gear lie in one block (one copy to the device). Outputs keep the places of the largest gear at
+    every gear, because AscendCL asks for output buffers of that size.
     """
 
     def __cinit__(self, Context context not None, str path not None, DeviceBuffer weights=None, int timeout_ms=-1):
@@ -100,8 +107,8 @@ cdef class Slot:
             expected = rows * description.row_multiples[i]
             if description.max_rows and (not shape or shape[0] != expected):
                 raise errors.UnsupportedError(
-                    f"{self.model.path}: output {spec.name!r} has shape {shape} at batch gear {rows}, expected {expected} rows along "
-                    "axis 0 as its largest gear has; such an om cannot be cut by rows"
+                    f"{self.model.path}: output {spec.name!r} has shape {shape} at batch gear {rows}, expected "
+                    f"{expected} rows along axis 0 as its largest gear has; such an om cannot be cut by rows"
                 )
             plan.outputs[i].nbytes = nbytes
             plan.outputs[i].row_nbytes = nbytes // rows if description.max_rows else 0
@@ -203,6 +210,15 @@ cdef class Slot:
                 PyMem_Free(self.plans[i].inputs)
                 PyMem_Free(self.plans[i].outputs)
             PyMem_Free(self.plans)
+
+
+def release_abandoned() -> int:
+    """Close the abandoned slots whose device work has ended since; how many are left."""
+    slots = _abandoned[:]
+    _abandoned.clear()
+    for slot in slots:
+        slot.close()
+    return len(_abandoned)
 
 
 @cython.final
@@ -344,7 +360,9 @@ cdef class Executor:
         How long one execution may take; -1 waits for ever.
     """
 
-    def __init__(self, runtime, device_id, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1):
+    def __init__(
+        self, runtime, device_id, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1
+    ):
         cdef Slot slot
         self.context = Context(runtime, device_id)
         self.path = path
@@ -369,7 +387,8 @@ cdef class Executor:
 
     cdef int _add_slot(self) except -1:
         cdef Slot first = self.slots[0] if self.slots else None
-        cdef Slot slot = Slot(self.context, self.path, None if first is None else first.model.weights, self.execute_timeout_ms)
+        weights = None if first is None else first.model.weights
+        cdef Slot slot = Slot(self.context, self.path, weights, self.execute_timeout_ms)
         self.slots.append(slot)
         self.free.append(slot)
         return 0
@@ -386,8 +405,8 @@ cdef class Executor:
         if self.closed:
             raise RuntimeError(f"the session of {self.path} is closed")
         raise errors.UnsupportedError(
-            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Close it and open a new one; "
-            "if that fails too, end the process."
+            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Close it and open a "
+            "new one; if that fails too, end the process."
         )
 
     def _wait(self):
@@ -401,8 +420,9 @@ cdef class Executor:
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
                         raise TimeoutError(
-                            f"no free slot within {self.submit_timeout_ms} ms: all {len(self.slots)} are in flight or held by "
-                            "borrowed batches; raise slots or submit_timeout_ms, or close batches and drop their views"
+                            f"no free slot within {self.submit_timeout_ms} ms: all {len(self.slots)} are in flight or "
+                            "held by borrowed batches; raise slots or submit_timeout_ms, or close batches and drop "
+                            "their views"
                         )
                     self.condition.wait(left)
                 if forked_or_closed(self):
@@ -425,7 +445,6 @@ cdef class Executor:
 
     cdef int failed(self, Slot slot, aclError rc) except -1:
         """Retire a slot whose execution failed, put a new one in its place, and raise."""
-        cdef bint idle
         slot.failed = True
         try:
             check(rc, slot.call)
@@ -461,7 +480,7 @@ cdef class Executor:
         return slot.n_plans - 1
 
     cdef int exact_plan(self, Slot slot, Py_buffer* views) except -2:
-        """For a model that cannot be cut by rows: the gear whose input shapes are the request's; -1 when there is none."""
+        """For a model that cannot be cut by rows: the gear whose input shapes are the request's; -1: none."""
         shapes = tuple(
             tuple(views[i].shape[d] for d in range(views[i].ndim)) for i in range(slot.n_inputs)
         )
@@ -499,8 +518,8 @@ cdef class Executor:
                     rows = views[i].shape[0]
                 elif views[i].shape[0] != rows:
                     raise ValueError(
-                        f"input {source.name!r} has {views[i].shape[0]} rows, but {self.sources[0].spec.name!r} has {rows}; "
-                        "all inputs of a call have the same number of rows"
+                        f"input {source.name!r} has {views[i].shape[0]} rows, but "
+                        f"{(<Source>self.sources[0]).name!r} has {rows}; all inputs of a call have the same number of rows"
                     )
             return self._run_rows(views, rows, outputs)
         finally:
@@ -530,7 +549,9 @@ cdef class Executor:
         cdef Py_buffer* targets
         cdef aclError rc = 0
         if self.description.gear_kind == "static" and rows != largest:
-            raise ValueError(f"this static om takes exactly {largest} row(s) per run, got {rows}; pad them, or compile batch gears")
+            raise ValueError(
+                f"this static om takes exactly {largest} row(s) per run, got {rows}; pad them, or compile batch gears"
+            )
         arrays = []
         for i in range(n_outputs):
             shape = self.output_specs[i].shape
@@ -544,7 +565,9 @@ cdef class Executor:
         try:
             for i in range(n_outputs):
                 array = arrays[i]
-                PyObject_GetBuffer(array if self.output_specs[i].dtype != "bfloat16" else array.view(np.uint16), &targets[i], PyBUF_WRITABLE)
+                if self.output_specs[i].dtype == "bfloat16":
+                    array = array.view(np.uint16)
+                PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
                 n += 1
             while done < <size_t>rows and rc == 0:
                 part = min(<size_t>(rows - done), <size_t>largest)
@@ -566,6 +589,7 @@ cdef class Executor:
 
     cdef list _run_exact(self, Py_buffer* views, list wanted):
         cdef Slot slot = self.acquire()
+        cdef Tensor* tensor
         cdef int plan, i
         cdef aclError rc
         try:
@@ -578,14 +602,18 @@ cdef class Executor:
                 )
             with nogil:
                 for i in range(slot.n_inputs):
-                    memcpy(<char*>slot.pinned_input.ptr + slot.plans[plan].inputs[i].offset, views[i].buf, slot.plans[plan].inputs[i].nbytes)
+                    tensor = &slot.plans[plan].inputs[i]
+                    memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
                 rc = slot.execute(plan, 0)
             self.executions += 1
             if rc != 0:
                 self.failed(slot, rc)
             hold = Hold.__new__(Hold, self, None)
             arrays = [
-                _view(hold, <char*>slot.pinned_output.ptr + slot.plans[plan].outputs[i].offset, shape, self.output_dtypes[i], True).copy()
+                _view(
+                    hold, <char*>slot.pinned_output.ptr + slot.plans[plan].outputs[i].offset, shape,
+                    self.output_dtypes[i], True,
+                ).copy()
                 for i, shape in enumerate(slot.gears[plan][1])
             ]
         finally:
@@ -597,13 +625,14 @@ cdef class Executor:
         return Batch(self, rows)
 
     def handles(self, size_t rows) -> dict:
-        """Addresses of the first slot for calls from outside (the bench's C path); the session must be idle meanwhile."""
+        """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
         cdef Slot slot = self.slots[0]
         cdef int plan = self.plan_for(slot, rows)
         cdef Plan* p = &slot.plans[plan]
         if slot.has_gears and slot.current != plan:
             with self.context.bound():
-                check(api.aclmdlSetDynamicBatchSize(slot.model.id, p.input, slot.n_inputs, p.gear), b"aclmdlSetDynamicBatchSize")
+                rc = api.aclmdlSetDynamicBatchSize(slot.model.id, p.input, slot.n_inputs, p.gear)
+                check(rc, b"aclmdlSetDynamicBatchSize")
             slot.current = plan
         return {
             "context": <size_t>self.context.handle,
@@ -646,12 +675,10 @@ cdef class Executor:
         }
 
     def _close_context(self):
-        if not self.slots_in_use():
+        busy = [slot for slot in [*self.slots, *_abandoned] if slot.context is self.context and slot.stream is not None]
+        if not busy:
             self.slots = []
             self.context.close()
-
-    def slots_in_use(self):
-        return [slot for slot in self.slots if (<Slot>slot).stream is not None]
 
     def close(self):
         """Close idle slots now and each busy one when its batch ends; later calls raise. Again: nothing happens."""
@@ -669,7 +696,9 @@ cdef inline bint forked_or_closed(Executor executor) noexcept:
     return acl.forked or executor.closed or executor.unhealthy is not None
 
 
-cdef aclError run_part(Slot slot, int index, Py_buffer* views, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
+cdef aclError run_part(
+    Slot slot, int index, Py_buffer* views, Py_buffer* targets, size_t first, size_t rows
+) noexcept nogil:
     """Rows [first, first + rows) of the caller's arrays through one execution; rows up to the gear are zeros."""
     cdef Plan* plan = &slot.plans[index]
     cdef Tensor* tensor
@@ -711,8 +740,8 @@ cdef class Batch:
     ----------
     rows : int
     inputs, outputs : dict of name → ndarray, shape (rows, …)
-        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes back to the
-        session when the batch is closed and the last view has died, so a view is never overwritten by someone else.
+        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
+        back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
     """
 
     cdef Executor executor
@@ -770,7 +799,8 @@ cdef class Batch:
             self._outputs = {
                 spec.name: _view(
                     self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]), self.executor.output_dtypes[i], True,
+                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
+                    self.executor.output_dtypes[i], True,
                 )
                 for i, spec in enumerate(self.executor.output_specs)
             }
@@ -806,14 +836,18 @@ cdef class Batch:
             target = <char*>self.slot.pinned_input.ptr + tensor.offset
             if self.rows == 0:
                 if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
-                    raise ValueError(f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}")
+                    raise ValueError(
+                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
+                    )
             else:
                 for i in range(1, view.ndim):
                     if view.shape[i] != source.shape[i]:
                         dims = ", ".join(str(view.shape[d]) for d in range(view.ndim))
                         raise ValueError(f"input {name!r}: expected {source.spec}, got {source.spec.dtype}[{dims}]")
                 if row < 0 or row + view.shape[0] > self.rows:
-                    raise ValueError(f"input {name!r}: rows {row}..{row + view.shape[0]} are outside this batch of {self.rows}")
+                    raise ValueError(
+                        f"input {name!r}: rows {row}..{row + view.shape[0]} are outside this batch of {self.rows}"
+                    )
                 target += row * tensor.row_nbytes
             with nogil:
                 memcpy(target, view.buf, view.len)
@@ -821,7 +855,7 @@ cdef class Batch:
             PyBuffer_Release(&view)
 
     def run(self):
-        """Execute on what the inputs hold now; rows between the batch's and the gear's are zeros. Blocks; no GIL meanwhile.
+        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Models: what an om declares, loading it, its gears, and the datasets that carry its tensors."""
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
 from ge_core_pyx cimport acl
@@ -12,7 +12,6 @@ from ge_core_pyx.acl cimport (
     aclmdlDesc,
     aclmdlHW,
     aclmdlIODims,
-    aclmdlIODimsRange,
     aclrtContext,
     api,
     check,
@@ -207,7 +206,7 @@ def _rows(inputs, outputs, gear_kind, gears):
         row = math.prod(spec.shape[1:]) * spec.itemsize if spec.shape and None not in spec.shape[1:] else 0
         length = spec.nbytes // row if row else (spec.shape[0] or 0 if spec.shape else 0)
         if length == 0 or length % rows:
-            return none[0], f"output {spec} has {length} rows along axis 0, which is no multiple of the batch {rows}", none[1]
+            return none[0], f"output {spec} has {length} rows along axis 0, no multiple of the batch {rows}", none[1]
         multiples.append(length // rows)
     return rows, "", tuple(multiples)
 

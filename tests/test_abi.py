@@ -1,6 +1,6 @@
 """acl_abi.h against the machine-readable record of AscendCL's headers, where that record is given.
 
-GE_CORE_ABI_JSON names it; default ../shared/facts/acl-abi.json beside the checkout. The project needs it for nothing else.
+GE_CORE_ABI_JSON names it; default ../shared/facts/acl-abi.json beside the checkout. Nothing else needs it.
 """
 
 import json
@@ -27,7 +27,9 @@ def record():
 
 
 def rows():
-    return {name: (release, library, ret, args) for release, library, ret, name, args in ROW.findall(HEADER.read_text())}
+    return {
+        name: (release, library, ret, args) for release, library, ret, name, args in ROW.findall(HEADER.read_text())
+    }
 
 
 def run_c(tmp_path, body):

@@ -12,7 +12,9 @@ FLOOR = {
     "errors": 1, "locate": 1, "dtypes": 1, "om": 1, "acl": 1, "device": 2, "memory": 2, "model": 3, "executor": 4,
 }  # fmt: skip
 UPPER = {"cli": 6, "triton_backend": 6}  # every other module of ge_core: 5
-IMPORT = re.compile(r"^\s*(?:from\s+(ge_core(?:_pyx)?)((?:\.\w+)*)\s+c?import\s+([^\n#]+)|c?import\s+(ge_core\w*)((?:\.\w+)*))", re.M)
+IMPORT = re.compile(
+    r"^\s*(?:from\s+(ge_core(?:_pyx)?)((?:\.\w+)*)\s+c?import\s+([^\n#]+)|c?import\s+(ge_core\w*)((?:\.\w+)*))", re.M
+)
 
 
 def imports(source):
@@ -33,7 +35,9 @@ def test_native_modules_only_look_down(source):
         assert FLOOR[module] <= own, f"{source.name} (floor {own}) imports {module}"
 
 
-@pytest.mark.parametrize("source", sorted((ROOT / "ge_core").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "source", sorted((ROOT / "ge_core").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_python_modules_only_look_down(source):
     inside = source.relative_to(ROOT / "ge_core").parts[0].removesuffix(".py")
     if UPPER.get(inside) == 6:
