@@ -2,6 +2,7 @@
 #ifndef ACL_CPU_MDL_ENGINE_H
 #define ACL_CPU_MDL_ENGINE_H
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,11 +12,15 @@
 
 namespace acl_cpu::mdl {
 
-// One computation: host addresses of every input and output, and their shapes.
+// One computation: host addresses of every input and output.
 struct Call {
   size_t gear = 0;
   std::vector<char *> inputs, outputs;
-  std::vector<Dims> input_dims, output_dims;  // filled for models with ranges only
+  std::vector<Dims> input_dims, output_dims;  // models with ranges only
+  // Models whose output shapes only the data decides: `outputs` and `output_dims` are empty, the instance asks for
+  // the place of each output and notes its shape.
+  std::function<char *(size_t output, size_t nbytes)> place;
+  std::shared_ptr<std::vector<Dims>> found;
 };
 
 // The part that belongs to one loaded model id. Calls do not overlap.

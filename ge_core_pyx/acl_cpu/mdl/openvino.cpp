@@ -72,7 +72,6 @@ struct ov_partial_shape_t {
     (const ov_infer_request_t *request, const ov_output_const_port_t *port, ov_tensor_t **tensor))                     \
   X(int, ov_infer_request_infer, (ov_infer_request_t * request))                                                       \
   X(void, ov_infer_request_free, (ov_infer_request_t * request))                                                       \
-  X(int, ov_shape_create, (int64_t rank, const int64_t *dims, ov_shape_t *shape))                                      \
   X(int, ov_shape_free, (ov_shape_t * shape))                                                                          \
   X(int, ov_tensor_create_from_host_ptr, (int type, const ov_shape_t shape, void *data, ov_tensor_t **tensor))         \
   X(int, ov_tensor_get_shape, (const ov_tensor_t *tensor, ov_shape_t *shape))                                          \
@@ -270,7 +269,7 @@ std::vector<std::vector<ov_dimension_t>> fixed(const std::vector<Dims> &shapes) 
   return all;
 }
 
-// The port's shape, empty optional-like flag when it is not static.
+// The port's shape; false when it is not static.
 bool static_shape(const ov_output_const_port_t *port, Dims *dims) {
   ov_partial_shape_t shape{};
   check(ov.ov_port_get_partial_shape(port, &shape), "tell", "a shape");
@@ -430,6 +429,11 @@ class OpenVinoInstance final : public Instance {
       if (!request.outputs[o].copied)
         bind(request, compiled.outputs[o], request.outputs[o], call.outputs[o], ranged ? &call.output_dims[o] : nullptr);
     check(ov.ov_infer_request_infer(request.it.it), "compute", "the graph", ACL_ERROR_RT_AICORE_EXCEPTION);
+    if (call.found) {
+      call.found->resize(compiled.outputs.size());
+      for (size_t o = 0; o < compiled.outputs.size(); ++o) collect_found(request, compiled.outputs[o], call, o);
+      return;
+    }
     for (size_t o = 0; o < call.outputs.size(); ++o)
       if (ranged || request.outputs[o].copied || !request.outputs[o].seen)
         collect(request, compiled.outputs[o], request.outputs[o], call.outputs[o],
@@ -468,20 +472,35 @@ class OpenVinoInstance final : public Instance {
     bound.address = address;
   }
 
-  void collect(Request &request, const Compiled::Port &port, Bound &bound, char *target, size_t expected) {
+  static Owned<ov_tensor_t> output(const Request &request, const Compiled::Port &port, void **data, size_t *nbytes) {
     Owned<ov_tensor_t> tensor;
     check(ov.ov_infer_request_get_tensor_by_const_port(request.it.it, port.it.it, &tensor.it), "return", "an output",
           ACL_ERROR_GE_FAILURE);
+    check(ov.ov_tensor_get_byte_size(tensor.it, nbytes), "return", "an output", ACL_ERROR_GE_FAILURE);
+    if (*nbytes > 0) check(ov.ov_tensor_data(tensor.it, data), "return", "an output", ACL_ERROR_GE_FAILURE);
+    return tensor;
+  }
+
+  static void collect(const Request &request, const Compiled::Port &port, Bound &bound, char *target, size_t expected) {
     void *data = nullptr;
     size_t nbytes = 0;
-    check(ov.ov_tensor_get_byte_size(tensor.it, &nbytes), "return", "an output", ACL_ERROR_GE_FAILURE);
-    if (nbytes != expected)
-      refuse(ACL_ERROR_GE_FAILURE, "an output has %zu bytes, expected were %zu", nbytes, expected);
+    Owned<ov_tensor_t> tensor = output(request, port, &data, &nbytes);
+    if (nbytes != expected) refuse(ACL_ERROR_GE_FAILURE, "an output has %zu bytes, expected were %zu", nbytes, expected);
     bound.seen = true;
-    if (nbytes == 0) return;
-    check(ov.ov_tensor_data(tensor.it, &data), "return", "an output", ACL_ERROR_GE_FAILURE);
-    bound.copied = data != target;
+    bound.copied = nbytes > 0 && data != target;
     if (bound.copied) memcpy(target, data, nbytes);
+  }
+
+  static void collect_found(const Request &request, const Compiled::Port &port, const Call &call, size_t o) {
+    void *data = nullptr;
+    size_t nbytes = 0;
+    Owned<ov_tensor_t> tensor = output(request, port, &data, &nbytes);
+    ov_shape_t shape{};
+    check(ov.ov_tensor_get_shape(tensor.it, &shape), "tell", "a shape", ACL_ERROR_GE_FAILURE);
+    (*call.found)[o].assign(shape.dims, shape.dims + shape.rank);
+    ov.ov_shape_free(&shape);
+    char *target = call.place(o, nbytes);
+    if (nbytes > 0) memcpy(target, data, nbytes);
   }
 
   std::shared_ptr<OpenVinoEngine> engine_;
