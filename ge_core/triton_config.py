@@ -59,8 +59,8 @@ def natural(description) -> Binding:
     """The configuration that an om asks for by itself: all tensors, the largest batch that its rows allow."""
     return Binding(
         description.max_rows if set(description.row_multiples) <= {1} else 0,
-        tuple(Bound(_own_name(spec, description.inputs), spec) for spec in description.inputs),
-        tuple(Bound(_own_name(spec, description.outputs), spec) for spec in description.outputs),
+        tuple(Bound(spec.name, spec) for spec in description.inputs),
+        tuple(Bound(spec.name, spec) for spec in description.outputs),
     )
 
 
@@ -107,22 +107,15 @@ def bind(config: Mapping, description) -> Binding:
 
 def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, batched: bool):
     """(pairs, problems); no entries at all means every tensor of the om."""
-    if not entries:
-        return [Bound(_own_name(spec, specs), spec) for spec in specs], []
     pairs, problems = [], []
-    for entry in entries:
-        found = [spec for spec in specs if entry["name"] in (spec.name, spec.full_name)]
-        if len(found) == 1:
-            pairs.append(Bound(entry["name"], found[0]))
-            problems += [
-                f"{side} '{entry['name']}': {text}" for text in _differences(entry, found[0], description, batched)
-            ]
-        elif found:
-            problems.append(
-                f"{side} '{entry['name']}' is several tensors of the om: {_quoted(s.full_name for s in found)}"
-            )
+    for entry in entries or [{"name": spec.name} for spec in specs]:
+        name = entry["name"]
+        spec = next((spec for spec in specs if name in (spec.name, spec.full_name)), None)
+        if spec is None:
+            problems.append(f"{side} '{name}' is not in the om, which has {_quoted(spec.name for spec in specs)}")
         else:
-            problems.append(f"{side} '{entry['name']}' is not in the om, which has {_quoted(s.name for s in specs)}")
+            pairs.append(Bound(name, spec))
+            problems += [f"{side} '{name}': {text}" for text in _differences(entry, spec, description, batched)]
     named = [bound.spec for bound in pairs]
     if side == "input":
         problems += [f"input '{spec.name}' of the om is missing in config.pbtxt" for spec in specs if spec not in named]
@@ -140,7 +133,7 @@ def _differences(entry: Mapping, spec, description, batched: bool) -> Iterable[s
     asked, shape = _asked_dims(entry), spec.shape[1:] if batched else spec.shape
     if asked is None:
         return
-    allowed = _allowed(spec, description)[1:] if batched else _allowed(spec, description)
+    allowed = _allowed(spec, description)[int(batched) :]
     same_rank = len(asked) == len(shape)
     if not same_rank or not all(dim == -1 or dim in values for dim, values in zip(asked, allowed, strict=True)):
         without = " without the batch" if batched else ""
@@ -235,20 +228,15 @@ def triton_type(spec) -> str:
     return f"TYPE_{dtypes.by_name(spec.dtype).triton}"
 
 
-def _own_name(spec, specs: Sequence) -> str:
-    return spec.name if sum(other.name == spec.name for other in specs) == 1 else spec.full_name
-
-
 def _dims_text(shape: Sequence[int | None]) -> str:
     return str([-1 if dim is None else dim for dim in shape])
 
 
 def _gears_text(description) -> str:
     if description.gear_kind == "static":
-        return f" (static, batch {description.max_rows})" if description.splittable else " (static)"
-    return (
-        f" ({description.gear_kind} gears {description.gears})" if description.gears else f" ({description.gear_kind})"
-    )
+        return f" (static, batch {description.max_rows})" if description.max_rows else " (static)"
+    gears = f" gears {', '.join(map(str, description.gears))}" if description.gears else ""
+    return f" ({description.gear_kind}{gears})"
 
 
 def _quoted(names: Iterable[str]) -> str:

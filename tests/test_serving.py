@@ -1,0 +1,340 @@
+"""The adapter between Triton and a session, without a server: rows, answers, refusals, device faults."""
+
+import json
+
+import numpy as np
+import pytest
+from oms import write_synthetic
+from pb_utils import InferenceRequest, ModelConfig, PbUtils, TritonError, TritonModelException
+
+from ge_core import serving
+from ge_core.options import ServingOptions
+
+
+def model_config(name="m", **fields):
+    """A model configuration as Triton completes it before it reaches a Python model."""
+    group = {"name": name, "kind": "KIND_CPU", "count": fields.pop("count", 1)}
+    parameters = {key: {"string_value": value} for key, value in fields.pop("parameters", {}).items()}
+    base = {"name": name, "max_batch_size": 0, "input": [], "output": [], "instance_group": [group]}
+    return base | {"parameters": parameters} | fields
+
+
+class Served:
+    """A model loaded as Triton would load it."""
+
+    def __init__(self, om, instance=0, **config):
+        folder = om.path.parent
+        self.om, self.pb_utils = om, PbUtils(folder)
+        content = model_config(parameters={"runtime": "cpu", **config.pop("parameters", {})}, **config)
+        serving.complete_config(self.pb_utils, ModelConfig(content))
+        self.config = content
+        self.model = serving.load(self.pb_utils, self.arguments(instance))
+
+    def arguments(self, instance):
+        folder = self.om.path.parent
+        return {
+            "model_config": json.dumps(self.config),
+            "model_repository": str(folder.parent),
+            "model_version": folder.name,
+            "model_instance_name": f"m_{instance}",
+        }
+
+    def request(self, feeds, wanted=None):
+        return InferenceRequest(feeds, [entry["name"] for entry in self.config["output"]] if wanted is None else wanted)
+
+    def ask(self, *feeds):
+        """Answers (or errors) of one call with these requests."""
+        return [answer(response) for response in self.model.execute([self.request(feed) for feed in feeds])]
+
+
+def answer(response):
+    """{name: copy} of a response, or its error: as Triton takes it, before the next call."""
+    if response.error() is not None:
+        assert response.output_tensors() == []
+        return response.error()
+    return {tensor.name(): tensor.as_numpy().copy() for tensor in response.output_tensors()}
+
+
+def assert_right(om, feeds, answers):
+    for feed, outputs in zip(feeds, answers, strict=True):
+        for expected, got in zip(om.expected(feed), outputs.values(), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    version = tmp_path / "1"
+    version.mkdir()
+    return version
+
+
+@pytest.fixture
+def gears(folder):
+    """Two inputs, two outputs, batches 1, 2, 4, 8."""
+    return write_synthetic(
+        folder / "gears.om",
+        [("ids", "int64", (-1, 6)), ("mask", "float32", (-1, 2, 3))],
+        [("scores", "float32", (-1, 5)), ("labels", "int32", (-1,))],
+        batch=(1, 2, 4, 8),
+    )
+
+
+@pytest.fixture
+def static(folder):
+    return write_synthetic(folder / "static.om", [("x", "float32", (4, 3))], [("y", "float16", (4, 2))])
+
+
+@pytest.fixture
+def served(request):
+    """A factory of Served that closes what it made."""
+    made = []
+
+    def make(om, **fields):
+        made.append(Served(om, **fields))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.model.close()
+
+
+def test_one_request_gets_its_rows(gears, served):
+    feeds = gears.random(3)
+    assert_right(gears, [feeds], served(gears).ask(feeds))
+
+
+def test_requests_of_one_call_run_together_and_get_their_own_rows(gears, served):
+    one = served(gears)
+    feeds = [gears.random(rows, seed=rows) for rows in (1, 2, 1, 3, 1)]
+    before = one.model._session.stats()["executions"]
+    assert_right(gears, feeds, one.ask(*feeds))
+    assert one.model._session.stats()["executions"] == before + 1
+
+
+def test_more_rows_than_the_largest_gear_are_cut_and_put_together(gears, served):
+    one = served(gears)
+    before = one.model._session.stats()["executions"]
+    feeds = [gears.random(20), gears.random(3, seed=1), gears.random(6, seed=2)]
+    assert_right(gears, feeds, one.ask(*feeds))
+    assert one.model._session.stats()["executions"] == before + 4
+
+
+def test_call_after_call_uses_the_one_slot(gears, served):
+    one = served(gears)
+    for seed in range(5):
+        feeds = [gears.random(1 + seed, seed=seed)]
+        assert_right(gears, feeds, one.ask(*feeds))
+    assert one.model._session.stats()["slots"] == 1
+
+
+def test_answers_are_views_of_pinned_memory_until_the_next_call(gears, served):
+    one = served(gears)
+    (response,) = one.model.execute([one.request(gears.random(2))])
+    array = response.output_tensors()[0].as_numpy()
+    assert array.flags.c_contiguous and not array.flags.owndata and not array.flags.writeable
+    del response, array
+
+
+def test_a_static_model_pads_fewer_rows(static, served):
+    one = served(static)
+    whole = static.random(4)
+    feeds = [{"x": whole["x"][:1]}, {"x": whole["x"][1:3]}]
+    first, second = one.ask(*feeds)
+    padded = np.zeros((4, 3), np.float32)
+    padded[:3] = whole["x"][:3]
+    (expected,) = static.expected({"x": padded})
+    np.testing.assert_array_equal(first["y"], expected[:1])
+    np.testing.assert_array_equal(second["y"], expected[1:3])
+
+
+def test_max_batch_size_0_takes_whole_shapes(static, served):
+    one = served(static, input=[{"name": "x", "data_type": "TYPE_FP32", "dims": [4, 3]}])
+    assert one.config["max_batch_size"] == 0
+    assert one.config["output"] == [{"name": "y", "data_type": "TYPE_FP16", "dims": [4, 2]}]
+    feeds = [static.random(4), static.random(4, seed=1)]
+    assert_right(static, feeds, one.ask(*feeds))
+
+
+def test_a_model_without_rows_runs_request_by_request(folder, served):
+    om = write_synthetic(
+        folder / "m.om", [("x", "float32", (2, 3)), ("scale", "float32", (1,))], [("y", "float32", (5,))]
+    )
+    one = served(om)
+    assert one.config["max_batch_size"] == 0
+    feeds = [om.random(0), om.random(0, seed=1)]
+    assert_right(om, feeds, one.ask(*feeds))
+    good, bad, good_too = one.ask(feeds[0], {**feeds[0], "x": np.zeros((3, 3), np.float32)}, feeds[1])
+    assert_right(om, feeds, [good, good_too])
+    assert bad.code() == TritonError.INVALID_ARG
+    assert bad.message() == "input 'x': expected FP32 [2, 3], got FP32 [3, 3]"
+
+
+def test_only_requested_outputs_are_returned(gears, served):
+    one = served(gears)
+    (response,) = one.model.execute([one.request(gears.random(1), wanted=["labels"])])
+    assert list(answer(response)) == ["labels"]
+
+
+def test_the_configuration_may_use_full_names_and_leave_outputs_out(folder, served):
+    outputs = [("n:0:y", "float32", (-1, 2)), ("n:1:z", "float32", (-1,))]
+    om = write_synthetic(folder / "m.om", [("x", "float32", (-1, 2))], outputs, batch=(1, 2))
+    one = served(om, output=[{"name": "n:0:y", "data_type": "TYPE_FP32", "dims": [2]}])
+    (answers,) = one.ask(om.random(2))
+    assert list(answers) == ["n:0:y"]
+    np.testing.assert_array_equal(answers["n:0:y"], om.expected(om.random(2))[0])
+
+
+BAD = [
+    (lambda f: {**f, "ids": f["ids"].astype(np.int32)}, "input 'ids': expected INT64 [rows, 6], got INT32 [2, 6]"),
+    (lambda f: {**f, "ids": f["ids"][:, :5]}, "input 'ids': expected INT64 [rows, 6], got INT64 [2, 5]"),
+    (lambda f: {**f, "mask": f["mask"][0, 0]}, "input 'mask': expected FP32 [rows, 2, 3], got FP32 [3]"),
+    (lambda f: {**f, "mask": f["mask"][:1]}, "input 'mask': expected 2 rows as in 'ids', got FP32 [1, 2, 3]"),
+    (lambda f: {"ids": f["ids"]}, "input 'mask' is missing; expected FP32 [rows, 2, 3]"),
+    (lambda f: {**f, "extra": f["ids"]}, "input 'extra' is not one of this model's: ids, mask"),
+    (lambda f: {**f, "ids": np.array([b"a"], object)}, "input 'ids': expected INT64 [rows, 6], got BYTES [1]"),
+    (
+        lambda f: {name: array[:0] for name, array in f.items()},
+        "input 'ids': expected at least 1 row, got INT64 [0, 6]",
+    ),
+    (
+        lambda f: {**f, "mask": TritonModelException("bf16")},
+        "input 'mask': BF16 is not taken; send FP32 or FP16 as the model's metadata says",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spoil", "says"), BAD)
+def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, says):
+    one = served(gears)
+    good = [gears.random(2), gears.random(1, seed=1)]
+    first, bad, last = one.ask(good[0], spoil(gears.random(2, seed=2)), good[1])
+    assert (bad.code(), bad.message()) == (TritonError.INVALID_ARG, says)
+    assert_right(gears, good, [first, last])
+
+
+def test_bad_requests_alone_touch_no_device(gears, served):
+    one = served(gears)
+    before = one.model._session.stats()["executions"]
+    (bad,) = one.ask({})
+    assert bad.code() == TritonError.INVALID_ARG
+    assert one.model._session.stats()["executions"] == before
+    assert one.model.execute([]) == []
+
+
+@pytest.mark.parametrize("entry", ["aclrtMemcpyAsync", "aclmdlExecuteAsync", "aclrtSynchronizeStream"])
+def test_a_device_error_is_an_answer_and_the_model_comes_back(gears, served, stand_in, entry):
+    one = served(gears)
+    feeds = gears.random(2)
+    with stand_in.failing(entry, 107003):
+        failed = one.ask(feeds, feeds)
+    assert [error.code() for error in failed] == [TritonError.INTERNAL] * 2
+    assert all(entry in error.message() and "Traceback" not in error.message() for error in failed)
+    assert any(entry in line for line in one.pb_utils.Logger.lines)
+    assert_right(gears, [feeds], one.ask(feeds))
+
+
+def test_a_time_limit_is_unavailable(gears, served, stand_in):
+    one = served(gears)
+    with stand_in.failing("aclmdlExecuteAsync", 507046):
+        (failed,) = one.ask(gears.random(1))
+    assert failed.code() == TritonError.UNAVAILABLE
+
+
+def test_one_failed_execution_of_several_fails_its_own_requests(gears, served, stand_in):
+    one = served(gears)
+    feeds = [gears.random(8), gears.random(8, seed=1)]
+    with stand_in.failing("aclmdlExecuteAsync", 107003, kth=2):
+        first, second = one.ask(*feeds)
+    assert_right(gears, feeds[:1], [first])
+    assert second.code() == TritonError.INTERNAL
+
+
+def test_nothing_is_raised_out_of_execute(gears, served):
+    one = served(gears)
+
+    class Broken:
+        def inputs(self):
+            raise RuntimeError("broken")
+
+    (response,) = one.model.execute([Broken()])
+    assert (response.error().code(), response.error().message()) == (TritonError.INTERNAL, "RuntimeError: broken")
+
+
+def test_loading_says_in_one_line_what_runs_where(gears, served):
+    one = served(gears)
+    line, hint = one.pb_utils.Logger.lines
+    assert line.startswith(f"GE Backend: 'm' serves {gears.path} (Ascend910B3) on runtime cpu (the CPU implementation")
+    assert "device 0; batch gears 1, 2, 4, 8; max_batch_size 8;" in line
+    assert "warmed up in" in line
+    assert "`dynamic_batching { }` in config.pbtxt merges up to 8 rows" in hint
+
+
+def test_warming_up_runs_each_gear_and_can_be_left_out(gears, served):
+    assert served(gears).model._session.stats()["executions"] == 4
+    assert served(gears, parameters={"warmup": "false"}).model._session.stats()["executions"] == 0
+
+
+def test_a_model_that_cannot_run_fails_to_load(gears, served, stand_in):
+    with stand_in.failing("aclmdlExecuteAsync", 500001), pytest.raises(RuntimeError, match="aclmdlExecuteAsync"):
+        served(gears)
+
+
+def test_initialize_compares_by_itself_when_auto_complete_is_off(gears):
+    one = Served.__new__(Served)
+    one.om, one.pb_utils = gears, PbUtils()
+    one.config = model_config(parameters={"runtime": "cpu"}, max_batch_size=16)
+    with pytest.raises(ValueError, match=r"max_batch_size 16 in config\.pbtxt, at most 8 in the om"):
+        serving.load(one.pb_utils, one.arguments(0))
+
+
+def test_an_instance_that_would_own_two_devices_is_refused(gears, served):
+    with pytest.raises(ValueError, match=r"devices 0, 1.*count to 2"):
+        served(gears, parameters={"device_ids": "0,1"})
+
+
+def test_numpy_2_is_refused_where_the_stub_cannot_take_it(monkeypatch):
+    monkeypatch.setattr(np, "__version__", "2.1.0")
+    old, new = PbUtils(), PbUtils()
+    new.InferenceResponse = type("InferenceResponse", (), {"parameters": None})
+    serving.refuse_numpy_2(new)
+    with pytest.raises(RuntimeError, match="numpy<2"):
+        serving.refuse_numpy_2(old)
+
+
+class TestModelFile:
+    def test_the_one_om_of_the_version_folder(self, folder):
+        (folder / "any.om").touch()
+        assert serving.find_om(ServingOptions(), folder) == folder / "any.om"
+
+    def test_none_or_several_are_listed(self, folder):
+        with pytest.raises(ValueError, match=r"expected one .om in .*, found none"):
+            serving.find_om(ServingOptions(), folder)
+        (folder / "b.om").touch()
+        (folder / "a.om").touch()
+        with pytest.raises(ValueError, match=r"found a.om, b.om; parameter om_model_path"):
+            serving.find_om(ServingOptions(), folder)
+
+    def test_a_parameter_names_it_from_the_version_folder_or_absolutely(self, folder, tmp_path):
+        (tmp_path / "model.om").touch()
+        relative, absolute = (
+            ServingOptions(om_model_path="../model.om"),
+            ServingOptions(om_model_path=f"{tmp_path}/model.om"),
+        )
+        assert serving.find_om(relative, folder).samefile(tmp_path / "model.om")
+        assert serving.find_om(absolute, folder) == tmp_path / "model.om"
+        with pytest.raises(ValueError, match=r"om_model_path 'no.om': there is no file .*1/no.om"):
+            serving.find_om(ServingOptions(om_model_path="no.om"), folder)
+
+    def test_roots_limit_where_it_may_lie(self, gears, served, monkeypatch, tmp_path):
+        monkeypatch.setenv("GE_CORE_MODEL_ROOTS", str(tmp_path / "elsewhere"))
+        with pytest.raises(ValueError, match="outside the folders that GE_CORE_MODEL_ROOTS allows"):
+            served(gears)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("m_0", (0, 5)), ("m_1", (1, 5)), ("big_one_0", (2, 5)), ("big_one_2", (4, 5)), ("other", (0, 5))],
+)
+def test_instances_count_over_all_groups(name, found):
+    groups = [{"name": "m", "count": 2}, {"name": "big_one", "count": 3}]
+    assert serving.instance_of({"instance_group": groups}, name) == found
