@@ -53,21 +53,24 @@ inline aclError enter(Entry entry) {
 #define ACL_CPU_ENTRY_OR(name, on_fault) \
   if (aclError acl_cpu_injected = acl_cpu::enter(acl_cpu::k_##name); acl_cpu_injected != ACL_SUCCESS) return on_fault
 
-// Body of an entry point that this library does not support: 207000 (or 200001 where AscendCL documents that), or the
-// return type's empty value.
+// Describes `name` as not supported and returns `code` (207000, or 200001 where AscendCL documents that).
 aclError unsupported(Entry entry, const char *name, aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 
-// A weak definition for each function of the X-list: it answers where no source file defines the function itself.
-//   #define PICK_RT(...) ACL_CPU_WEAK_UNSUPPORTED(__VA_ARGS__)
-#define ACL_CPU_WEAK_UNSUPPORTED(ret, name, args)                     \
-  extern "C" __attribute__((weak)) ret name args {                    \
-    aclError code = acl_cpu::unsupported(acl_cpu::k_##name, #name);   \
-    if constexpr (std::is_same_v<ret, aclError>) {                    \
-      return code;                                                    \
-    } else {                                                          \
-      (void)code;                                                     \
-      return ret();                                                   \
-    }                                                                 \
+template <typename Result>
+Result unsupported_entry(Entry entry, const char *name) {
+  aclError code = enter(entry);
+  if (code == ACL_SUCCESS) code = unsupported(entry, name);
+  if constexpr (std::is_same_v<Result, aclError>) {
+    return code;
+  } else if constexpr (!std::is_void_v<Result>) {
+    return Result();
+  }
+}
+
+// A weak definition for a function of the X-list: it answers where no source file defines the function itself.
+#define ACL_CPU_WEAK_UNSUPPORTED(ret, name, args)                       \
+  extern "C" __attribute__((weak)) ret name args {                      \
+    return acl_cpu::unsupported_entry<ret>(acl_cpu::k_##name, #name);   \
   }
 
 // ---- live objects and bytes --------------------------------------------------------------------------------------
