@@ -19,9 +19,11 @@ from typing import Any
 
 from ge_core import atc
 from ge_core._version import __version__
-from ge_core.atc import CompileError, Dim, Shape
+from ge_core.atc import AtcError, CompileError, Dim, Shape
 from ge_core_pyx import dtypes, locate, om
 from ge_core_pyx.errors import ModelFileError, UnsupportedError
+
+__all__ = ["AtcError", "CompileError", "Compiled", "compile_model"]
 
 Report = Callable[[str], None]
 
@@ -259,24 +261,21 @@ class _Graph:
     def compile(self, soc: str) -> tuple[dict[str, Any], Any]:
         """The manifest and the ONNX model, as the path of a file or as bytes."""
         names = self._select_outputs()
+        self._drop_unused_inputs()
         self._cast_inputs()
         self._cast_outputs(names)
         openvino = _import("openvino")
         content = self.proto.SerializeToString() if self.changed else None
         weight_bytes = sum(tensor.ByteSize() for tensor in _tensors(self.proto.graph))
-        declared = {value.name: (self._dtype(value), self._declared(value)) for value in self.inputs}
+        used = {value.name for value in self.proto.graph.input}
+        inputs = [value for value in self.inputs if value.name in used]
+        declared = {value.name: (self._dtype(value), self._declared(value)) for value in inputs}
         tensors = [value.name for value in self.proto.graph.output]
         self.proto = None
         try:
             model = openvino.Core().read_model(content if self.changed else str(self.source))
         except RuntimeError as error:
             raise CompileError(f"--model={self.source}: OpenVINO cannot read this graph: {_reason(error)}") from None
-        used = {name for port in model.inputs for name in port.get_names()}
-        for name in [name for name in declared if name not in used]:
-            del declared[name]
-            self.notes.append(f"input {name!r} is not used by the graph and is left out")
-        if not declared:
-            raise CompileError(f"--model={self.source}: expected a graph with inputs, got none that is used")
         shapes, option, gears = self._plan({name: shape for name, (_, shape) in declared.items()}, soc)
         layout = self.options.get("input_format", "NCHW")
         inputs = [
@@ -368,6 +367,17 @@ class _Graph:
             node, index = producers[value.name]
             names.append(f"{node}:{index}:{value.name}")
         return names
+
+    def _drop_unused_inputs(self) -> None:
+        graph = self.proto.graph
+        used = _reads(graph) | {value.name for value in graph.output}
+        unused = [value for value in self.inputs if value.name not in used]
+        for value in unused:
+            graph.input.remove(value)
+            self.notes.append(f"input {value.name!r} is not used by the graph and is left out")
+            self.changed = True
+        if len(unused) == len(self.inputs):
+            raise CompileError(f"--model={self.source}: expected a graph with inputs, got none that is used")
 
     def _cast_inputs(self) -> None:
         """Applies --input_fp16_nodes: a Cast behind each named input."""
@@ -592,6 +602,16 @@ def _tensors(graph):
                 yield attribute.t
             for inner in _inner_graphs(attribute):
                 yield from _tensors(inner)
+
+
+def _reads(graph) -> set[str]:
+    """The names that the nodes of a graph and of its inner graphs read."""
+    names = {name for node in graph.node for name in node.input}
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in _inner_graphs(attribute):
+                names |= _reads(inner) | {value.name for value in inner.output}
+    return names
 
 
 def _inner_graphs(attribute):

@@ -3,6 +3,17 @@
 from ge_core.cli._app import app
 
 # isort: split
-from ge_core.cli import compile, config, cpu_runtime, doctor, info, inspect, run
+from ge_core.cli import compile, config, cpu_runtime, doctor, info, inspect, install_backend, run, serve
 
-__all__ = ["app", "compile", "config", "cpu_runtime", "doctor", "info", "inspect", "run"]
+__all__ = [
+    "app",
+    "compile",
+    "config",
+    "cpu_runtime",
+    "doctor",
+    "info",
+    "inspect",
+    "install_backend",
+    "run",
+    "serve",
+]
