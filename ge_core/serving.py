@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ge_core import isolated, options, triton_config
-from ge_core.batching import Execution, Part, plan
+from ge_core.batching import Part, plan
 from ge_core.session import InferenceSession
 from ge_core_pyx import dtypes
 from ge_core_pyx.errors import AclError, UnsupportedError
@@ -137,14 +138,13 @@ class RequestError(ValueError):
     """A request that does not fit the model; its sender is told."""
 
 
-class _Call:
-    """One accepted request on its way through the device. `rows` is None for a model that cannot be cut by rows."""
+class _Call(NamedTuple):
+    """One accepted request. `rows` is None for a model that cannot be cut by rows."""
 
-    __slots__ = ("arrays", "error", "position", "results", "rows", "wanted")
-
-    def __init__(self, position, arrays, rows, wanted):
-        self.position, self.arrays, self.rows, self.wanted = position, arrays, rows, wanted
-        self.results, self.error = {}, None
+    position: int  # of its response
+    arrays: list[np.ndarray]  # in the order of the model's inputs
+    rows: int | None
+    wanted: set[str]  # names of outputs
 
 
 class ServedModel:
@@ -174,7 +174,8 @@ class ServedModel:
             for bound in binding.inputs
         )
         self._input_names = tuple(bound.spec.name for bound in binding.inputs)
-        self._outputs = tuple((bound.name, bound.spec.name) for bound in binding.outputs)
+        multiples = dict(zip((spec.name for spec in description.outputs), description.row_multiples, strict=True))
+        self._outputs = tuple((bound.name, bound.spec.name, multiples[bound.spec.name]) for bound in binding.outputs)
 
     def warm_up(self) -> float:
         """Runs every gear once on zeros, so that a model which cannot run fails at load. Blocks; milliseconds taken."""
@@ -208,18 +209,21 @@ class ServedModel:
             held.close()
 
     def _answer(self, requests):
-        responses, calls = [None] * len(requests), []
+        responses, calls, rows = [None] * len(requests), [], 0
         for position, request in enumerate(requests):
             try:
-                calls.append(self._read(position, request))
+                call = self._read(position, request)
             except RequestError as error:
                 responses[position] = self._failure(str(error), self._error.INVALID_ARG)
-        if self._by_rows:
-            self._run_rows(calls)
-        else:
-            self._run_each(calls)
-        for call in calls:
-            responses[call.position] = self._respond(call)
+            else:
+                calls.append(call)
+                rows += call.rows or 0
+        if not self._by_rows:
+            self._run_each(calls, responses)
+        elif rows > self._gears[-1]:
+            self._run_parts(calls, responses)
+        elif calls:
+            self._run_together(calls, rows, responses)
         return responses
 
     def _read(self, position, request) -> _Call:
@@ -233,12 +237,11 @@ class ServedModel:
             shape = array.shape
             if array.dtype != dtype or (shape[skip:] != dims and not _fits(shape[skip:], dims)) or len(shape) < skip:
                 raise RequestError(f"input '{name}': expected {self._expected(spec)}, got {_came(array)}")
-            if skip:
-                if rows is None:
-                    rows = shape[0]
-                if rows != shape[0] or not rows:
+            if skip and shape[0] != rows:
+                if rows is not None or not shape[0]:
                     wanted = f"{rows} rows as in '{self._inputs[0][0]}'" if rows else "at least 1 row"
                     raise RequestError(f"input '{name}': expected {wanted}, got {_came(array)}")
+                rows = shape[0]
             arrays.append(array)
         if len(given) != len(arrays):
             known = [name for name, *_ in self._inputs]
@@ -246,67 +249,77 @@ class ServedModel:
             raise RequestError(f"input {extra} is not one of this model's: {', '.join(known)}")
         return _Call(position, arrays, rows, request.requested_output_names())
 
-    def _run_rows(self, calls: list[_Call]):
-        if len(calls) == 1 and calls[0].rows <= self._gears[-1]:
-            rows = calls[0].rows
-            executions = [Execution(rows, rows, [Part(0, 0, 0, rows)])]
-        else:
-            executions = plan([call.rows for call in calls], self._gears)
-        for execution in executions:
-            batch, keep = None, False
-            try:
-                batch = self._session.borrow(execution.rows)
-                for number, start, row, count in execution.parts:
-                    call = calls[number]
-                    for name, array in zip(self._input_names, call.arrays, strict=True):
-                        batch.write(name, row, array if count == call.rows else array[start : start + count])
-                batch.run()
-                keep = execution is executions[-1]
-                for part in execution.parts:
-                    self._cut(batch.outputs, execution.rows, part, calls[part.request], copy=not keep)
-            except Exception as error:
-                self._fail([calls[part.request] for part in execution.parts], error)
-            if keep:
-                self._held = batch
-            elif batch is not None:
+    def _run_together(self, calls: list[_Call], total: int, responses: list):
+        """The usual case: one execution, each request a range of its rows, answered by views."""
+        batch = None
+        try:
+            batch = self._session.borrow(total)
+            row = 0
+            for _, arrays, rows, _ in calls:
+                for name, array in zip(self._input_names, arrays, strict=True):
+                    batch.write(name, row, array)
+                row += rows
+            batch.run()
+        except Exception as error:
+            self._fail(calls, error, responses)
+            if batch is not None:
                 batch.close()
+            return
+        self._held, outputs, row = batch, batch.outputs, 0
+        for position, _, rows, wanted in calls:
+            tensors = []
+            for name, own_name, multiple in self._outputs:
+                if name in wanted:
+                    array = outputs[own_name]
+                    if rows != total:
+                        array = array[row * multiple : (row + rows) * multiple]
+                    tensors.append(self._tensor(name, array))
+            row += rows
+            responses[position] = self._response(tensors)
 
-    def _cut(self, outputs, rows: int, part: Part, call: _Call, copy: bool):
-        """A request's rows of each output: a view if it is whole and may stay, else copied into an array of its own."""
-        _, start, row, count = part
-        for name, own_name in self._outputs:
-            if name not in call.wanted:
-                continue
-            array = outputs[own_name]
-            per_row = len(array) // rows
-            if count != rows:
-                array = array[row * per_row : (row + count) * per_row]
-            if count != call.rows:
-                if name not in call.results:
-                    call.results[name] = np.empty((call.rows * per_row, *array.shape[1:]), array.dtype)
-                call.results[name][start * per_row : (start + count) * per_row] = array
-            else:
-                call.results[name] = array.copy() if copy else array
+    def _run_parts(self, calls: list[_Call], responses: list):
+        """More rows than the largest gear: several executions, their rows copied into arrays of the requests' own."""
+        results: list[dict] = [{} for _ in calls]
+        for execution in plan([call.rows for call in calls], self._gears):
+            try:
+                with self._session.borrow(execution.rows) as batch:
+                    for number, start, row, count in execution.parts:
+                        for name, array in zip(self._input_names, calls[number].arrays, strict=True):
+                            batch.write(name, row, array[start : start + count])
+                    batch.run()
+                    for part in execution.parts:
+                        self._copy_out(batch.outputs, part, calls[part.request], results[part.request])
+            except Exception as error:
+                self._fail([calls[part.request] for part in execution.parts], error, responses)
+        for call, result in zip(calls, results, strict=True):
+            if responses[call.position] is None:
+                responses[call.position] = self._response([self._tensor(*item) for item in result.items()])
 
-    def _run_each(self, calls: list[_Call]):
+    def _copy_out(self, outputs, part: Part, call: _Call, result: dict):
+        for name, own_name, multiple in self._outputs:
+            if name in call.wanted:
+                array = outputs[own_name][part.row * multiple : (part.row + part.count) * multiple]
+                if name not in result:
+                    result[name] = np.empty((call.rows * multiple, *array.shape[1:]), array.dtype)
+                result[name][part.start * multiple : (part.start + part.count) * multiple] = array
+
+    def _run_each(self, calls: list[_Call], responses: list):
+        """A model without rows: each request is an execution; the session copies its outputs out."""
         for call in calls:
-            wanted = [pair for pair in self._outputs if pair[0] in call.wanted]
+            wanted = [output for output in self._outputs if output[0] in call.wanted]
             try:
                 feeds = dict(zip(self._input_names, call.arrays, strict=True))
-                answers = self._session.run([own_name for _, own_name in wanted], feeds)
-                call.results = {name: answer for (name, _), answer in zip(wanted, answers, strict=True)}
+                arrays = self._session.run([own_name for _, own_name, _ in wanted], feeds)
             except Exception as error:
-                self._fail([call], error)
+                self._fail([call], error, responses)
+            else:
+                tensors = [self._tensor(name, array) for (name, _, _), array in zip(wanted, arrays, strict=True)]
+                responses[call.position] = self._response(tensors)
 
-    def _fail(self, calls: Sequence[_Call], error: Exception):
-        for call in calls:
-            call.error = error
+    def _fail(self, calls: Sequence[_Call], error: Exception, responses: list):
         self._log.log_error(f"GE Backend: {len(calls)} request(s) failed: {type(error).__name__}: {error}")
-
-    def _respond(self, call: _Call):
-        if call.error is not None:
-            return self._failure(str(call.error), self._code(call.error))
-        return self._response([self._tensor(name, array) for name, array in call.results.items()])
+        for call in calls:
+            responses[call.position] = self._failure(str(error), self._code(error))
 
     def _code(self, error: Exception) -> int:
         if isinstance(error, TimeoutError | MemoryError | UnsupportedError):

@@ -1,0 +1,87 @@
+"""Model repositories and clients for tests against a real tritonserver."""
+
+import shutil
+from contextlib import closing
+
+import numpy as np
+import tritonclient.grpc as grpc
+import tritonclient.http as http
+from tritonclient.utils import np_to_triton_dtype, shared_memory
+
+TRANSPORTS = ("grpc", "http", "grpc+shm")
+
+
+def add_model(repository, name, config, om=None):
+    """One model folder: config.pbtxt as it stands, and the om, if any, as model.om in version 1."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (repository / name / "config.pbtxt").write_text(config)
+    if om is not None:
+        shutil.copyfile(om, version / "model.om")
+
+
+def client(server, transport):
+    """A client to use in `with closing(...)`."""
+    if transport == "http":
+        return http.InferenceServerClient(server.http)
+    return grpc.InferenceServerClient(server.grpc)
+
+
+def infer(connection, model, feeds, outputs, transport="grpc"):
+    """The model's answer as a list of arrays in the order of `outputs`, through one request.
+
+    Inputs travel through system shared memory for `grpc+shm`, and so do the outputs of which `outputs` has the bytes.
+    """
+    module = http if transport == "http" else grpc
+    if transport == "grpc+shm":
+        return _infer_shm(connection, model, feeds, outputs)
+    result = connection.infer(model, _inputs(module, feeds), outputs=[module.InferRequestedOutput(n) for n in outputs])
+    return [result.as_numpy(name) for name in outputs]
+
+
+def _inputs(module, feeds):
+    inputs = []
+    for name, array in feeds.items():
+        inputs.append(module.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)))
+        inputs[-1].set_data_from_numpy(array)
+    return inputs
+
+
+def _infer_shm(connection, model, feeds, outputs):
+    regions = []
+
+    def region(name, nbytes):
+        key = f"ge_core_test_{id(regions)}_{name}"
+        handle = shared_memory.create_shared_memory_region(key, f"/{key}", nbytes)
+        regions.append((key, handle))
+        connection.register_system_shared_memory(key, f"/{key}", nbytes)
+        return key, handle
+
+    try:
+        inputs, asked, placed = [], [], {}
+        for name, array in feeds.items():
+            key, handle = region(name, array.nbytes)
+            shared_memory.set_shared_memory_region(handle, [array])
+            inputs.append(grpc.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)))
+            inputs[-1].set_shared_memory(key, array.nbytes)
+        for name, nbytes in outputs.items():
+            key, placed[name] = region(name, nbytes)
+            asked.append(grpc.InferRequestedOutput(name))
+            asked[-1].set_shared_memory(key, nbytes)
+        result = connection.infer(model, inputs, outputs=asked)
+        answers = []
+        for name, handle in placed.items():
+            output = result.get_output(name)
+            dtype = {"FP32": np.float32, "INT32": np.int32, "FP16": np.float16}[output.datatype]
+            answers.append(shared_memory.get_contents_as_numpy(handle, dtype, list(output.shape)).copy())
+        return answers
+    finally:
+        for key, handle in regions:
+            connection.unregister_system_shared_memory(key)
+            shared_memory.destroy_shared_memory_region(handle)
+
+
+def ask(server, model, feeds, outputs, transport="grpc"):
+    """`infer` with a client of its own."""
+    with closing(client(server, transport)) as connection:
+        return infer(connection, model, feeds, outputs, transport)
