@@ -33,7 +33,9 @@ def plain(text: str) -> str:
 
 
 def milliseconds(us: float | None) -> str:
-    return "–" if us is None else f"{us / 1e3:.3f}" if us < 10_000 else f"{us / 1e3:.2f}"
+    if us is None:
+        return "–"
+    return f"{us / 1e3:.{3 if us < 10_000 else 2 if us < 100_000 else 1}f}"
 
 
 def number(value: float) -> str:
@@ -91,7 +93,7 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 def _cells(record: Record) -> list[str]:
     name = record.path if record.transport is None else f"{record.path} {record.transport}"
     if record.bench == "throughput":
-        name += f", {record.concurrency} clients" if record.concurrency > 1 else f", batch {record.batch}"
+        name += f" ×{record.concurrency}" if record.concurrency > 1 else f", batch {record.batch}"
     if record.path == "floor" and "pause" in record.timing:
         name = f"floor* {record.transport}"
     times = [
@@ -111,7 +113,7 @@ NOTES = (
     "c: the same AscendCL calls from C. direct: InferenceSession.run. floor: a Triton Python model that does nothing.",
     "gap: p50 of Triton minus p50 of c; p10 … p90 of the differences, pair by pair. /floor: gap divided by the floor.",
     "* after a pause as long as the model's execution. ~ unstable: windows differ by > 10 %. – under 100 samples.",
-    "http+shm is the bench's lean client: request bytes built beforehand, one open connection.",
+    "http+shm is the bench's lean client: request bytes built beforehand, one open connection. ×16: clients.",
 )
 
 

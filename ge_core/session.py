@@ -78,7 +78,7 @@ def _checked(path: os.PathLike | str, runtime: str) -> str:
     """The absolute path, after the checks that AscendCL does badly: what is there, and whom it was made for."""
     absolute = os.path.abspath(os.fspath(path))
     _inside_roots(absolute)
-    om.require_runtime(absolute, runtime)
+    om.check(absolute, runtime)
     return absolute
 
 

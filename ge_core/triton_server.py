@@ -27,6 +27,7 @@ STUB = "triton_python_backend_stub"
 PIECES = ("libtriton_python.so", "triton_python_backend_utils.py")
 _SAFE_PATH = re.compile(r"[\w./+@%:=,~-]+", re.ASCII)  # Triton 2.51 starts its workers through a shell
 _SAFE_NAME = re.compile(r"[\w.-]+", re.ASCII)
+_NOISE = re.compile(r"I\d{4} |[+|]|$")  # information and tables in the server's log
 _SHM = Path("/dev/shm")
 
 
@@ -43,10 +44,16 @@ class Installation:
     stub: Path
     libpython: str | None  # the shared library that the stub wants from outside
 
-    @property
-    def python_pieces(self) -> dict[str, Path]:
-        """The files of the Python backend by the name they need in its folder."""
-        return {name: self.backends / "python" / name for name in PIECES} | {STUB: self.stub}
+    def put_python_backend(self, folder: Path) -> None:
+        """Fills a `python` folder of a backends folder.
+
+        The library is copied, because Triton refuses one from outside its backends folder; the stub is linked, because
+        the wheel's finds its libraries from where it is.
+        """
+        library, utils = (self.backends / "python" / name for name in PIECES)
+        shutil.copy2(library, folder / library.name)
+        (folder / utils.name).symlink_to(utils)
+        (folder / STUB).symlink_to(self.stub)
 
 
 def find() -> Installation:
@@ -149,11 +156,10 @@ def prepare(installation: Installation, folder: Path) -> None:
     for other in installation.backends.iterdir():
         if other.name not in ("python", "ge"):
             (backends / other.name).symlink_to(other)
-    for name, path in installation.python_pieces.items():
-        (python / name).symlink_to(path)
+    installation.put_python_backend(python)
     for name in ("ge_core", "ge_core_pyx"):
         (python / name).symlink_to(package.parent / name)
-    (ge / "model.py").symlink_to(package / "triton_backend" / "model.py")
+    shutil.copyfile(package / "triton_backend" / "model.py", ge / "model.py")
     for defaults in (installation.backends / "ge" / "defaults.json", package / "triton_backend" / "defaults.json"):
         if defaults.is_file():
             (ge / "defaults.json").symlink_to(defaults)
@@ -384,7 +390,7 @@ class TritonServer:
             connection.close()
 
     def _tail(self) -> str:
-        return "\n".join(list(self._log)[-60:])
+        return "\n".join([line for line in self._log if not _NOISE.match(line)][-40:])
 
     def wait(self) -> int:
         """Blocks until the server ends; its exit code."""

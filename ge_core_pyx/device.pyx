@@ -102,7 +102,8 @@ cdef class Context:
         self.runtime = runtime
         self.device_id = device_id
         with nogil:
-            api.aclrtGetCurrentContext(&previous)
+            if api.aclrtGetCurrentContext(&previous) != 0:
+                api.aclGetRecentErrMsg()
             check(api.aclrtCreateContext(&self.handle, device_id), b"aclrtCreateContext")
             self.leave(previous)
         live[<int>acl.CONTEXT] += 1
@@ -110,7 +111,8 @@ cdef class Context:
     cdef aclError enter(self, aclrtContext* previous) noexcept nogil:
         """Bind this context to the calling thread; hand `previous` to leave()."""
         previous[0] = NULL
-        api.aclrtGetCurrentContext(previous)
+        if api.aclrtGetCurrentContext(previous) != 0:
+            api.aclGetRecentErrMsg()   # a thread without a context is no error: drop the text about it
         if previous[0] == self.handle:
             return 0
         return api.aclrtSetCurrentContext(self.handle)

@@ -27,8 +27,8 @@ class AclError(RuntimeError):
 
     def __str__(self):
         parts = [f"{self.call} returned {self.code} ({self.name})"]
-        parts += [text for text in (self.message.strip(), self.hint) if text]
-        return ": ".join(parts[:2]) + "".join(f" {part}" for part in parts[2:])
+        parts += [text for text in (" ".join(self.message.split()), self.hint) if text]
+        return ": ".join(parts[:2]) + "".join(f". {part}" for part in parts[2:])
 
 
 class AclMemoryError(AclError, MemoryError):

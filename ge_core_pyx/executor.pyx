@@ -194,14 +194,19 @@ cdef class Slot:
         if not idle:
             _abandoned.append(self)
             return
-        for dataset in self.datasets:
-            dataset.close()
-        self.model.close()
-        self.stream.close()
-        for buffer in (self.pinned_input, self.device_input, self.device_output, self.pinned_output, self.gear_memory):
-            if buffer is not None:
-                buffer.close()
-        self.stream = None
+        stream, self.stream = self.stream, None
+        first = None
+        for owned in (
+            *self.datasets, self.model, stream,
+            self.pinned_input, self.device_input, self.device_output, self.pinned_output, self.gear_memory,
+        ):
+            try:
+                if owned is not None:
+                    owned.close()
+            except errors.AclError as error:
+                first = first or error     # the rest must still be given back
+        if first is not None:
+            raise first
 
     def __dealloc__(self):
         cdef int i
@@ -459,15 +464,17 @@ cdef class Executor:
             idle = slot.drained(0 if slot.timeout_ms >= 0 else DRAIN_MS)
         if slot in self.slots:
             self.slots.remove(slot)
-        if idle and error.code not in errors.STICKY:
-            try:
-                slot.close()
-                self._add_slot()
-            except errors.AclError as second:
-                self.unhealthy = f"{error}; then {second}"
-        else:
+        if not idle:
             _abandoned.append(slot)
+        if not idle or error.code in errors.STICKY:
             self.unhealthy = str(error)
+        try:
+            if idle:
+                slot.close()
+            if self.unhealthy is None:
+                self._add_slot()
+        except errors.AclError as second:
+            self.unhealthy = f"{error}; then {second}"
         with self.condition:
             self.condition.notify_all()
 
@@ -498,6 +505,8 @@ cdef class Executor:
         if views == NULL:
             raise MemoryError()
         try:
+            if forked_or_closed(self):
+                self._refuse()
             outputs = None if wanted is None else [self._output(name) for name in wanted]
             if len(feeds) != n_inputs:
                 self._refuse_names(feeds)

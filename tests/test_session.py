@@ -138,8 +138,13 @@ def layouts(array):
 
 class DLPack:
     def __init__(self, array):
-        self.__dlpack__ = array.__dlpack__
-        self.__dlpack_device__ = array.__dlpack_device__
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
 
 
 @pytest.mark.parametrize("layout", layouts(np.zeros((1, 1), np.int8)))
@@ -261,7 +266,7 @@ def test_a_gear_model_with_a_shared_input_runs_at_its_gears(tmp_path):
         assert "input w" in session.description.not_rows
         for rows in (2, 4, 2):
             feeds = om.random(rows)
-            same(session.run(None, feeds), om.expected(feeds))
+            same(session.run(None, feeds), list(synthetic.run(om.manifest, feeds).values()))
         with pytest.raises(
             ValueError,
             match=r"takes input shapes \[\(2, 2\), \(5,\)\] or \[\(4, 2\), \(5,\)\], got \[\(3, 2\), \(5,\)\]",

@@ -72,7 +72,7 @@ def print_table(title: str, columns: list[str], rows: list[list[Any]], width: in
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:

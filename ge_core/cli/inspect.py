@@ -21,12 +21,14 @@ def inspect(
 
     header = om.read_header(model)
     partitions = om.read_partitions(model)
+    manifest = om.read_manifest(model) if header.is_cpu else None
     description, note = _describe(model, "cpu" if header.is_cpu else "npu")
     if as_json:
         print_json(
             {
                 "header": asdict(header) | {"is_cpu": header.is_cpu},
                 "partitions": [asdict(part) | {"name": part.name} for part in partitions],
+                "manifest": manifest,
                 "model": description.to_dict() if description else None,
                 "note": note,
             }
@@ -39,10 +41,12 @@ def inspect(
     rows += [["model kind", header.model_kind], ["version", f"{header.version:#x}, {header.table_bits}-bit table"]]
     rows += [["models", header.model_num]] if header.model_num > 1 else []
     rows += [["encrypted", "yes"]] if header.encrypted else []
+    if manifest:
+        rows += [["soc", manifest["soc"]], ["kind", manifest["kind"]], ["made by", manifest["generator"]]]
+        rows += [["declared time, us", manifest["exec_us"]]] if manifest["exec_us"] is not None else []
     if description:
-        rows += [["soc", description.soc]] if header.is_cpu else [["device", description.soc]]
         rows += [["shapes", _gears_text(description)]]
-        rows += [["largest batch", description.max_rows if description.splittable else "none (rows cannot be cut)"]]
+        rows += [["largest batch", description.max_rows or f"none: {description.not_rows}"]]
     elif header.is_unknow_model:
         rows.append(["shapes", "ranges, known at run time"])
     print_table(str(model), ["", ""], rows)

@@ -15,7 +15,7 @@ from ge_core.cli._app import app
 def install_backend(
     directory: Annotated[Path, typer.Argument(help="Backends folder, such as /opt/tritonserver/backends.")],
 ) -> None:
-    """Copy the backend `ge` into DIRECTORY/ge, and link Triton's Python backend beside it where there is none.
+    """Copy the backend `ge` into DIRECTORY/ge, and Triton's Python backend into DIRECTORY/python where there is none.
 
     An existing defaults.json is kept.
     """
@@ -27,11 +27,10 @@ def install_backend(
         triton_server.check_stub(python / triton_server.STUB)
         print(f"{python}: kept, its worker runs Python {triton_server.PYTHON}")
     else:
-        pieces = triton_server.find().python_pieces
+        installation = triton_server.find()
         python.mkdir(parents=True)
-        for name, path in pieces.items():
-            (python / name).symlink_to(path)  # not copied: the wheel's files find their libraries from where they are
-        print(f"{python}: links to Triton's Python backend for Python {triton_server.PYTHON}")
+        installation.put_python_backend(python)
+        print(f"{python}: Triton's Python backend for Python {triton_server.PYTHON}")
     ge.mkdir(exist_ok=True)
     shutil.copyfile(package / "model.py", ge / "model.py")
     kept = " (defaults.json kept)" if (ge / "defaults.json").is_file() else ""

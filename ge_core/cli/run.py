@@ -125,7 +125,7 @@ def _load(arguments: list[str], specs: list) -> dict[str, np.ndarray]:
 
 
 def _rows_of(session, feeds: dict[str, np.ndarray]) -> int | None:
-    if not session.description.splittable:
+    if not session.description.max_rows:
         return None
     return next((array.shape[0] for array in feeds.values() if array.ndim), None)
 
@@ -147,7 +147,7 @@ def _random(description, names: list[str], rows: int | None, random: np.random.G
                 raise ValueError(
                     f"input {spec.name!r} has an open shape {shape_text(spec.shape)}; give --input {spec.name}=…"
                 )
-            elif axis == 0 and rows is not None and description.splittable:
+            elif axis == 0 and rows is not None and description.max_rows:
                 dim = rows
             shape.append(dim or 0)
         if spec.name in names:

@@ -131,7 +131,7 @@ aclError check_copy(const void *dst, size_t dest_max, const void *src, size_t co
 aclError copy_async(const Span &span, int kind, aclrtStream handle, bool degrade_to_sync) {
   Stream *stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
-  Direction direction;
+  Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, span.dst, span.src, &direction)) return code;
   Task task;
   task.engine = engine_of(direction);
@@ -314,7 +314,7 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, a
   if (aclError code = check_copy(dst, destMax, src, count)) return code;
   Context *context;
   if (aclError code = current_context(&context)) return code;
-  Direction direction;
+  Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, dst, src, &direction)) return code;
   return count == 0 ? ACL_SUCCESS : copy_sync(plain(dst, src, count), direction);
 }
@@ -349,7 +349,7 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
   if (aclError code = check_2d_kind(kind)) return code;
   Context *context;
   if (aclError code = current_context(&context)) return code;
-  Direction direction;
+  Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, dst, src, &direction)) return code;
   return width == 0 || height == 0 ? ACL_SUCCESS : copy_sync(span, direction);
 }
