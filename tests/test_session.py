@@ -12,6 +12,7 @@ import pytest
 from oms import numpy_name, write_synthetic
 
 import ge_core
+from ge_core import synthetic
 from ge_core_pyx import acl, dtypes, executor
 
 ROOT = Path(__file__).parent.parent

@@ -17,7 +17,7 @@ _NOTE = "openvino.path"
 
 @app.command("cpu-runtime")
 def cpu_runtime(
-    api: Annotated[str, typer.Option(help="8.1 (libascendcl.so) or 9 (libacl_rt.so and libacl_mdl.so).")] = "9",
+    api: Annotated[str, typer.Option(help="The CANN release to imitate: 8.1 (one library) or 9 (split).")] = "9",
 ) -> None:
     """Print the folder of the CPU implementation of AscendCL, for LD_LIBRARY_PATH of any AscendCL program."""
     from ge_core_pyx import locate

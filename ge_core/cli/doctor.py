@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from ge_core.cli._app import app, print_json, print_table
+from ge_core_pyx import locate
 
 OK = "found"
 MISSING = "missing"
@@ -203,11 +204,17 @@ def _toolkit() -> Iterator[Check]:
 
 
 def _library_path() -> Iterator[Check]:
+    from ge_core_pyx import locate
+
     folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     stubs = [folder for folder in folders if {"devlib", "stub", "stubs"} & set(Path(folder).parts)]
     if stubs:
         yield Check("LD_LIBRARY_PATH", MISSING, f"link-time stubs: {', '.join(stubs)}", "take these folders out")
-    trees = {str(Path(folder).resolve()) for folder in folders if (Path(folder) / "libascendcl.so").exists()}
+    trees = {
+        str(Path(folder).resolve())
+        for folder in folders
+        if any((Path(folder) / name).exists() for name in locate.NAMES)
+    }
     if len(trees) > 1:
         yield Check("LD_LIBRARY_PATH", WARNING, f"several CANN trees: {', '.join(sorted(trees))}", "keep one")
     if not any("driver/lib64" in folder for folder in folders) and (_ASCEND / "driver/lib64").is_dir():
