@@ -218,6 +218,18 @@ def test_run_on_random_data(toy, tmp_path):
     assert (mixed["inputs"], mixed["random"]) == ({"ids": [2, 4], "scale": [2]}, ["scale"])
 
 
+def test_run_on_bfloat16(tmp_path):
+    toy = write_synthetic(tmp_path / "b.om", [("x", "bfloat16", (-1, 3))], [("y", "bfloat16", (-1, 5))], batch=[1, 2])
+    feeds = toy.random(2)
+    np.save(tmp_path / "x.npy", feeds["x"])
+    arguments = ["--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz", "--repeat=1", "--json"]
+    (found,) = json.loads(succeed("run", toy.path, *arguments))["outputs"]
+    assert found["dtype"] == "bfloat16" and 0 <= found["min"] <= found["mean"] <= found["max"] < 1
+    with np.load(tmp_path / "y.npz") as written:
+        assert written["y"].tolist() == toy.expected(feeds)[0].tolist()
+    assert json.loads(succeed("run", toy.path, "--repeat=1", "--json"))["random"] == ["x"]
+
+
 def test_run_prints_tables(toy):
     text = succeed("run", toy.path, "--rows=2", "--repeat=2")
     assert {"logits", "mask", "random", "[2,", "4]"} <= set(text.split()) and "latency on CPU implementation" in text

@@ -1,11 +1,15 @@
 """The arithmetic of synthetic models: against a scalar reference, against fixed values, row by row."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oms import write_synthetic
 
+import ge_core
 from ge_core import synthetic
+from ge_core_pyx import dtypes
 
 MASK = 0xFFFFFFFF
 NUMPY = {"bfloat16": "uint16"}
@@ -163,3 +167,28 @@ def test_shapes_of_no_gear_are_refused():
         ValueError, match=r"expected input shapes of one gear \(.*\[4, 16\].*\), got \[\(3, 16\), \(3,\)\]"
     ):
         synthetic.run(BATCH, {"ids": np.zeros((3, 16), np.int64), "scale": np.zeros(3, np.float16)})
+
+
+@pytest.mark.parametrize("batch", [None, [1, 3, 8]])
+def test_the_cpu_implementation_computes_the_same_bits(tmp_path, batch):
+
+    rows = -1 if batch else 5
+    names = [row.name for row in dtypes.TABLE]
+    inputs = [(f"x{number}", name, (rows, 1 + 37 * number)) for number, name in enumerate(names)]
+    outputs = [(f"y{number}", name, (rows, 3, 1 + 53 * number)) for number, name in enumerate(names)]
+    om = write_synthetic(tmp_path / "all.om", inputs, outputs, batch)
+    feeds = om.random(8 if batch else 5)
+    with ge_core.InferenceSession(om.path, runtime="cpu") as session:
+        results = session.run(None, feeds | {"x12": feeds["x12"].view(ml_dtypes.bfloat16)})
+    assert names[12] == "bfloat16"
+    for result, expected in zip(results, om.expected(feeds), strict=True):
+        assert result.shape == expected.shape and result.tobytes() == expected.tobytes()
+
+
+def test_the_cpu_implementation_shares_inputs_without_rows(tmp_path):
+
+    om = write_synthetic(tmp_path / "mixed.om", [("x", "int16", (4, 3)), ("s", "float64", ())], [("y", "int8", (7,))])
+    feeds = om.random(4)
+    with ge_core.InferenceSession(om.path, runtime="cpu") as session:
+        (result,) = session.run(None, feeds)
+    assert result.tolist() == om.expected(feeds)[0].tolist()

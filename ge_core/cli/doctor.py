@@ -55,8 +55,6 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Check everything that running and serving needs; exit code 1 if a needed thing is missing."""
-    from ge_core_pyx import locate
-
     kind = locate.runtime_name(runtime)
     checks = [*_runtime(kind), *(_npu() if kind == "npu" else _cpu()), *_host(), *_server()]
     missing = [check for check in checks if check.state == MISSING]
@@ -111,8 +109,6 @@ def _last_line(text: str) -> str:
 
 
 def _cpu() -> Iterator[Check]:
-    from ge_core_pyx import locate
-
     chosen = os.environ.get("GE_CORE_OPENVINO")
     folder = Path(chosen) if chosen else locate.openvino_folder()
     there = folder is not None and (folder.is_file() or any(folder.glob("**/libopenvino_c.so*")))
@@ -204,8 +200,6 @@ def _toolkit() -> Iterator[Check]:
 
 
 def _library_path() -> Iterator[Check]:
-    from ge_core_pyx import locate
-
     folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     stubs = [folder for folder in folders if {"devlib", "stub", "stubs"} & set(Path(folder).parts)]
     if stubs:

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from ge_core.cli._app import app, print_json, print_table, shape_text
+from ge_core_pyx.errors import UnsupportedError
 
 
 @app.command()
@@ -36,6 +37,7 @@ def run(
         feeds = _load(inputs or [], session.get_inputs())
         made = [spec.name for spec in session.get_inputs() if spec.name not in feeds]
         feeds |= _random(session.description, made, rows or _rows_of(session, feeds), np.random.default_rng(seed))
+        feeds = {spec.name: _typed(feeds[spec.name], spec.dtype) for spec in session.get_inputs() if spec.name in feeds}
         results = session.run(None, feeds)
         times = []
         for _ in range(repeat):
@@ -46,7 +48,7 @@ def run(
         label = ge_core.runtime_info(session.description.runtime).label
     if output is not None:
         with output.open("wb") as file:
-            np.savez(file, **dict(zip(names, results, strict=True)))
+            np.savez(file, **{name: _bits(array) for name, array in zip(names, results, strict=True)})
     found = [
         {"name": name, "dtype": spec.dtype, "shape": list(array.shape), **_statistics(array, spec.dtype)}
         for name, spec, array in zip(names, session.get_outputs(), results, strict=True)
@@ -161,6 +163,21 @@ def _random_array(random: np.random.Generator, shape: list[int], dtype: str) -> 
     if dtype.startswith("float"):
         return random.random(shape, np.float32).astype(dtype)
     return random.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype)
+
+
+def _typed(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Files hold bfloat16 as its bits, uint16; a session takes ml_dtypes' type."""
+    if dtype != "bfloat16" or array.dtype != np.uint16:
+        return array
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise UnsupportedError("bfloat16 inputs need the package ml_dtypes; install it") from None
+    return array.view(ml_dtypes.bfloat16)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def _unique(specs: list) -> list[str]:
