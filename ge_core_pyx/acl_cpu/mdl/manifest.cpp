@@ -178,7 +178,7 @@ Manifest read(const Json &json) {
   manifest.synthetic = kind == "synthetic";
   for (const Json &input : list(top("inputs"), "inputs")) manifest.inputs.push_back(read_tensor(input, "inputs", true));
   for (const Json &output : list(top("outputs"), "outputs")) manifest.outputs.push_back(read_tensor(output, "outputs", false));
-  if (manifest.outputs.empty()) wrong("outputs: there are none");
+  if (manifest.inputs.empty() || manifest.outputs.empty()) wrong("expected at least one input and one output");
   for (const std::vector<Tensor> *group : {&manifest.inputs, &manifest.outputs}) {
     std::set<std::string_view> names;
     for (const Tensor &tensor : *group)

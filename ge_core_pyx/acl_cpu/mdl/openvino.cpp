@@ -316,7 +316,7 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
       std::vector<std::vector<ov_dimension_t>> bounds;
       for (const Tensor &input : manifest.inputs) {
         bounds.emplace_back();
-        for (auto [lower, upper] : input.range) bounds.back().push_back({lower, upper});
+        for (auto [lower, upper] : input.range) bounds.back().push_back({upper == -1 ? -1 : lower, upper});
       }
       reshape(graph_.it, manifest.inputs, bounds);
       compiled_.push_back(compile_gear(-1));

@@ -1,0 +1,366 @@
+"""The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ge_core_pyx import om
+
+ROOT = Path(__file__).parents[1]
+CONFORMANCE = ROOT / "tests/conformance"
+SOURCES = sorted(CONFORMANCE.glob("mdl_*.cpp"))
+CASES = [name for source in SOURCES for name in re.findall(r"^CASE\((\w+)", source.read_text(), re.M)]
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+          "uint64", "bool")  # fmt: skip
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("conformance")
+    jobs = []
+    for source in SOURCES:
+        command = ["g++", "-std=c++17", "-O1", "-c", f"-I{ROOT / 'ge_core_pyx/abi'}", str(source)]
+        jobs.append(subprocess.Popen([*command, "-o", str(folder / f"{source.stem}.o")]))
+    assert [job.wait() for job in jobs] == [0] * len(jobs)
+    return sorted(folder.glob("*.o"))
+
+
+@pytest.fixture(scope="session", params=["8.1", "9"])
+def program(request, objects):
+    """The conformance program, linked as any AscendCL program is."""
+    libraries = ROOT / "ge_core_pyx/acl_cpu/lib" / request.param
+    names = ["-lascendcl"] if request.param == "8.1" else ["-lacl_rt", "-lacl_mdl"]
+    target = objects[0].parent / f"conformance-{request.param}"
+    command = ["g++", *map(str, objects), f"-L{libraries}", *names, f"-Wl,-rpath,{libraries}", "-pthread"]
+    subprocess.run([*command, "-o", str(target)], check=True)
+    return target
+
+
+def call(program, *args):
+    environ = os.environ | {"GE_CORE_OPENVINO": openvino_folder()}
+    environ.pop("GE_CORE_CPU_CONFIG", None)
+    done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, timeout=120, env=environ)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+def openvino_folder():
+    try:
+        import openvino
+    except ImportError:
+        return ""
+    return str(Path(openvino.__file__).parent)
+
+
+# --- the models of the cases ------------------------------------------------------------------------------------------
+
+
+def tensors(rows, **rest):
+    return [
+        {"name": name, "dtype": dtype, "shape": list(shape), "tensor": name.split(":")[-1]} | rest
+        for name, dtype, shape in rows
+    ]
+
+
+def manifest(inputs, outputs, gears=None, ranges=None, format="ND", shapes=None, **rest):
+    """`shapes`: for each output one shape per gear."""
+    outputs = tensors(outputs)
+    for output, gear_shapes in zip(outputs, shapes or (), strict=False):
+        output["gear_shapes"] = gear_shapes
+    return {
+        "schema": 1, "generator": "tests", "soc": "Ascend910B3", "name": "model", "kind": "synthetic",
+        "inputs": tensors(inputs, format=format), "outputs": outputs, "gears": gears, "ranges": ranges,
+        "exec_us": None, "weight_bytes": 0, "work_bytes": 0,
+    } | rest  # fmt: skip
+
+
+STATIC = manifest([("a", "float32", [2, 3]), ("b", "int64", [2])],
+                  [("add:0:y", "float32", [2, 5]), ("z", "int32", [2, 1])])  # fmt: skip
+SLOW = manifest([("x", "float32", [4])], [("y", "float32", [1, 4])])
+WIDE = manifest([("x", "uint8", [1, 100_001])], [("y", "float32", [1, 1000])])
+BATCH = manifest(
+    [("x", "float32", [-1, 3, 8, 8])], [("node:0:y", "float32", [-1, 10])],
+    {"kind": "batch", "values": [1, 2, 4, 8]}, shapes=[[[1, 10], [2, 10], [4, 10], [8, 10]]], format="NCHW",
+)  # fmt: skip
+MODELS = {
+    "static": STATIC,
+    "soc310": STATIC | {"soc": "Ascend310P3"},
+    "soc_family": STATIC | {"soc": "Ascend910B1"},
+    "weights": STATIC | {"weight_bytes": 4096, "work_bytes": 8192},
+    "slow": SLOW | {"exec_us": 50_000},
+    "wide": WIDE,
+    "weights_wide": WIDE,
+    "batch": BATCH,
+    "slow_batch": manifest(
+        [("x", "int8", [-1, 2])], [("y", "int8", [-1])], {"kind": "batch", "values": [1, 2]},
+        shapes=[[[1], [2]]], exec_us=[10_000, 60_000],
+    ),
+    "image": manifest(
+        [("x", "uint8", [1, 3, -1, -1])], [("y", "float32", [1, -1, -1])],
+        {"kind": "image_size", "values": [[32, 32], [64, 48]]}, shapes=[[[1, 8, 8], [1, 16, 12]]], format="NCHW",
+    ),
+    "dims": manifest(
+        [("ids", "int64", [-1, -1]), ("mask", "int64", [-1, -1])], [("y", "float16", [-1, -1, 4])],
+        {"kind": "dims", "values": [[1, 16, 1, 16], [2, 32, 2, 32]]}, shapes=[[[1, 16, 4], [2, 32, 4]]],
+    ),
+    "range": manifest(
+        [("x", "float32", [-1, 3, -1])], [("y", "float32", [-1, 7]), ("n", "int32", [4])],
+        ranges={"x": [[1, 8], [3, 3], [1, 100]]},
+    ),
+    "open": manifest([("x", "float32", [-1])], [("y", "float32", [-1])], ranges={"x": [[1, -1]]}),
+    "slow_range": manifest(
+        [("x", "float32", [-1])], [("y", "float32", [-1, 3])], ranges={"x": [[1, 8]]}, exec_us=40_000,
+    ),
+    "scalar": manifest([("s", "float32", [])], [("y", "float64", [])]),
+    "zero": manifest([("x", "float32", [0, 4]), ("n", "int8", [5])], [("y", "float32", [0, 2]), ("z", "uint8", [3])]),
+    "dtypes": manifest([(f"in_{dtype}", dtype, [2, 7]) for dtype in DTYPES],
+                       [(f"out_{dtype}", dtype, [2, 33]) for dtype in DTYPES]),
+    "long": manifest([("i" * 150, "float32", [2])], [("o" * 150, "float32", [2])]),
+}  # fmt: skip
+
+
+def patched(raw, offset, layout, *values):
+    raw = bytearray(raw)
+    struct.pack_into(layout, raw, offset, *values)
+    return bytes(raw)
+
+
+def container(text, partition=1000):
+    table = struct.pack("<I4x", 1) + struct.pack("<I4xQQ", partition, 0, len(text))
+    header = bytearray(256)
+    header[:4] = b"IMOD"
+    struct.pack_into("<II", header, 4, 256, 0x20000000)
+    struct.pack_into("<I3s", header, 156, 1, b"CPU")
+    struct.pack_into("<Q", header, 184, len(table) + len(text))
+    return bytes(header) + table + text
+
+
+def table32(raw):
+    """The same om with the table of old files."""
+    text = raw[256 + 8 + 24 :]
+    table = struct.pack("<IIII", 1, 1000, 0, len(text))
+    header = patched(patched(raw[:256], 184, "<Q", 0), 76, "<I", len(table) + len(text))
+    return header + table + text
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """A folder with every om that the cases name, sound ones and damaged ones."""
+    folder = tmp_path_factory.mktemp("oms")
+    for name, description in MODELS.items():
+        om.write(folder / f"{name}.om", description)
+    good = (folder / "static.om").read_bytes()
+    huge = (folder / "wide.om").read_bytes()[256 + 32 :].replace(b"100001", b"9007199254740992,9007199254740992")
+    damaged = {
+        "empty": b"",
+        "short": good[:100],
+        "magic": b"XMOD" + good[4:],
+        "truncated": good[:-10],
+        "longer": good + b"more",
+        "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+        "zip": b"PK\x03\x04" + bytes(300),
+        "npu": patched(good, 160, "20s", b"8.1.RC1"),
+        "bundle": patched(good, 82, "B", 5),
+        "table": patched(good, 256 + 8 + 8, "<QQ", 10, len(good)),
+        "count": patched(good, 256, "<I", 0xFFFFFFFF),
+        "no_manifest": container(b"anything", 1001),
+        "bad_json": container(b'{"schema": 1,'),
+        "deep_json": container(b"[" * 100_000),
+        "unknown_key": container(good[256 + 32 :].replace(b'"name":"model"', b'"name":"model","surprise":1', 1)),
+        "huge": container(huge),
+        "table32": table32(good),
+    }
+    for name, raw in damaged.items():
+        (folder / f"{name}.om").write_bytes(raw)
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(program, models, case):
+    call(program, case, models)
+
+
+def test_every_case_is_named_once(program):
+    listed = [line.split("\t")[0] for line in call(program, "--list").splitlines()]
+    assert sorted(listed) == sorted(CASES)
+    assert len(set(CASES)) == len(CASES)
+
+
+# --- real graphs ------------------------------------------------------------------------------------------------------
+
+onnx_needed = pytest.mark.skipif(not openvino_folder(), reason="needs OpenVINO")
+
+
+def graph(nodes, inputs, outputs, constants=None):
+    """ONNX bytes; inputs and outputs are (name, dtype, shape) rows."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    def info(name, dtype, shape):
+        code = TensorProto.BFLOAT16 if dtype == "bfloat16" else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, code, [None if dim == -1 else dim for dim in shape])
+
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node(*node[:3], **(node[3] if len(node) > 3 else {})) for node in nodes],
+            "graph",
+            [info(*row) for row in inputs],
+            [info(*row) for row in outputs],
+            [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    return model.SerializeToString()
+
+
+def expected(onnx, feeds):
+    import onnxruntime
+
+    return onnxruntime.InferenceSession(onnx, providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+def execute(program, path, arrays, outputs, *options):
+    """Run an om through the conformance program: raw bytes of each of the `outputs` outputs."""
+    folder = path.parent
+    files = []
+    for number, array in enumerate(arrays):
+        files.append(folder / f"{path.stem}.in{number}")
+        files[-1].write_bytes(np.ascontiguousarray(array).tobytes())
+    results = [folder / f"{path.stem}.out{number}" for number in range(outputs)]
+    call(program, "run", path, *options, *files, "--", *results)
+    return [result.read_bytes() for result in results]
+
+
+CNN = ([("Conv", ["x", "w"], ["c"], {"pads": [1, 1, 1, 1]}), ("Relu", ["c"], ["r"]),
+        ("GlobalAveragePool", ["r"], ["p"]), ("Flatten", ["p"], ["f"]), ("MatMul", ["f", "m"], ["y"])])  # fmt: skip
+
+
+def cnn(batch, height=8, width=8):
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.normal(size=(4, 3, 3, 3)).astype("f4"), "m": rng.normal(size=(4, 10)).astype("f4")}
+    rows = [("x", "float32", [batch, 3, height, width])], [("y", "float32", [batch, 10])]
+    return graph(CNN, *rows, constants), rows
+
+
+@onnx_needed
+def test_a_static_graph_equals_onnxruntime(program, tmp_path):
+    onnx, (inputs, outputs) = cnn(2)
+    om.write(tmp_path / "cnn.om", manifest(inputs, outputs, kind="graph", format="NCHW"), onnx)
+    x = np.random.default_rng(1).normal(size=(2, 3, 8, 8)).astype("f4")
+    (got,) = execute(program, tmp_path / "cnn.om", [x], 1)
+    np.testing.assert_allclose(np.frombuffer(got, "f4").reshape(2, 10), expected(onnx, {"x": x})[0], atol=1e-5)
+
+
+@onnx_needed
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_graph_with_batch_gears_equals_onnxruntime(program, tmp_path, batch):
+    onnx, (inputs, outputs) = cnn(-1)
+    gears, shapes = {"kind": "batch", "values": [1, 4]}, [[[1, 10], [4, 10]]]
+    description = manifest(inputs, outputs, gears, shapes=shapes, kind="graph", format="NCHW")
+    om.write(tmp_path / "cnn.om", description, onnx)
+    x = np.random.default_rng(1).normal(size=(batch, 3, 8, 8)).astype("f4")
+    (got,) = execute(program, tmp_path / "cnn.om", [x], 1, "--batch", batch)
+    np.testing.assert_allclose(np.frombuffer(got, "f4").reshape(batch, 10), expected(onnx, {"x": x})[0], atol=1e-5)
+
+
+@onnx_needed
+def test_a_graph_with_ranges_equals_onnxruntime(program, tmp_path):
+    onnx, (inputs, outputs) = cnn(-1, -1, -1)
+    description = manifest(inputs, outputs, ranges={"x": [[1, 8], [3, 3], [4, 64], [4, -1]]}, kind="graph", format="NCHW")
+    om.write(tmp_path / "cnn.om", description, onnx)
+    x = np.random.default_rng(1).normal(size=(3, 3, 9, 70)).astype("f4")
+    (got,) = execute(program, tmp_path / "cnn.om", [x], 1, "--shape", "3,3,9,70")
+    np.testing.assert_allclose(np.frombuffer(got, "f4").reshape(3, 10), expected(onnx, {"x": x})[0], atol=1e-5)
+
+
+@onnx_needed
+def test_a_graph_whose_output_shape_the_data_decides(program, tmp_path):
+    onnx = graph([("NonZero", ["x"], ["y"])], [("x", "float32", [-1])], [("y", "int64", [1, -1])])
+    description = manifest([("x", "float32", [-1])], [("y", "int64", [1, -1])], ranges={"x": [[1, 100]]}, kind="graph")
+    om.write(tmp_path / "nonzero.om", description, onnx)
+    x = np.float32([0, 1, 0, 0, 2, 3])
+    (got,) = execute(program, tmp_path / "nonzero.om", [x], 1, "--shape", "6")
+    assert np.frombuffer(got, "i8").tolist() == [1, 4, 5]
+
+
+@onnx_needed
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint8"])
+def test_arithmetic_in_every_data_type(program, tmp_path, dtype):
+    rows = [("a", dtype, [2, 5]), ("b", dtype, [2, 5])], [("y", dtype, [2, 5])]
+    onnx = graph([("Add", ["a", "b"], ["y"])], *rows)
+    om.write(tmp_path / "add.om", manifest(*rows, kind="graph"), onnx)
+    a, b = np.arange(10).reshape(2, 5).astype(dtype), np.arange(10, 20).reshape(2, 5).astype(dtype)
+    (got,) = execute(program, tmp_path / "add.om", [a, b], 1)
+    assert np.frombuffer(got, dtype).reshape(2, 5).tolist() == (a + b).tolist()
+
+
+@onnx_needed
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
+                                   "uint32", "uint64", "bool"])  # fmt: skip
+def test_values_of_every_data_type_pass_unchanged(program, tmp_path, dtype):
+    rows = [("x", dtype, [2, 3])], [("y", dtype, [3, 2])]
+    onnx = graph([("Transpose", ["x"], ["y"])], *rows)
+    om.write(tmp_path / "transpose.om", manifest(*rows, kind="graph"), onnx)
+    x = np.array([[0, 1, 100], [3, 1, 0]]).astype(dtype)
+    (got,) = execute(program, tmp_path / "transpose.om", [x], 1)
+    assert np.frombuffer(got, dtype).reshape(3, 2).tolist() == x.T.tolist()
+
+
+@onnx_needed
+def test_float32_is_not_computed_in_bfloat16(program, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [("a", "float32", [64, 512]), ("b", "float32", [512, 64])], [("y", "float32", [64, 64])]
+    onnx = graph([("MatMul", ["a", "b"], ["y"])], *rows)
+    om.write(tmp_path / "matmul.om", manifest(*rows, kind="graph"), onnx)
+    a, b = rng.normal(size=(64, 512)).astype("f4"), rng.normal(size=(512, 64)).astype("f4")
+    (got,) = execute(program, tmp_path / "matmul.om", [a, b], 1)
+    np.testing.assert_allclose(np.frombuffer(got, "f4").reshape(64, 64), a.astype("f8") @ b.astype("f8"), atol=1e-3)
+
+
+def refusal(program, path):
+    done = subprocess.run([program, "run", path, "--"], capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"GE_CORE_OPENVINO": openvino_folder()})  # fmt: skip
+    assert done.returncode == 1
+    return done.stderr
+
+
+@onnx_needed
+@pytest.mark.parametrize(
+    "inputs, outputs, message",
+    [
+        ([("a", "float16", [2])], [("y", "float32", [2])], "a: the manifest declares float16, the graph has float32"),
+        ([("a", "float32", [2])], [("y", "int64", [2])], "y: the manifest declares int64, the graph has float32"),
+        ([("b", "float32", [2])], [("y", "float32", [2])], "find the graph's input b"),
+        ([("a", "float32", [2])], [("y", "float32", [3])], r"declares the shape \[3\], the graph gives \[2\]"),
+        ([("a", "float32", [2])] * 2, [("y", "float32", [2])], "declares 2 inputs, the graph has 1"),
+    ],
+)
+def test_a_manifest_that_contradicts_its_graph(program, tmp_path, inputs, outputs, message):
+    onnx = graph([("Relu", ["a"], ["y"])], [("a", "float32", [2])], [("y", "float32", [2])])
+    description = manifest(inputs, outputs, kind="graph")
+    for number, tensor in enumerate(description["inputs"]):
+        tensor["name"] = f"{tensor['name']}{number or ''}"
+    om.write(tmp_path / "wrong.om", description, onnx)
+    assert re.search(message, refusal(program, tmp_path / "wrong.om"))
+
+
+@onnx_needed
+def test_a_graph_that_is_no_onnx(program, tmp_path):
+    om.write(tmp_path / "noise.om", SLOW | {"kind": "graph"}, b"this is no graph" * 10)
+    assert "OpenVINO cannot read the ONNX graph" in refusal(program, tmp_path / "noise.om")
+
+
+def test_openvino_that_is_not_there(program, tmp_path):
+    om.write(tmp_path / "graph.om", SLOW | {"kind": "graph"}, b"anything")
+    done = subprocess.run([program, "run", tmp_path / "graph.om", "--"], capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"GE_CORE_OPENVINO": str(tmp_path / "nothing")})  # fmt: skip
+    assert done.returncode == 1
+    assert f"GE_CORE_OPENVINO={tmp_path / 'nothing'}: expected libopenvino_c.so" in done.stderr
