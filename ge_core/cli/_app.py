@@ -17,7 +17,7 @@ class _Group(typer.core.TyperGroup):
     """Turns every exception into one line on stderr; `--debug` anywhere before `--` adds the traceback."""
 
     def main(self, args=None, prog_name=None, standalone_mode=True, **extra):
-        args = list(sys.argv[1:] if args is None else args)
+        args = list(sys.argv[1:] if args is None else args) or ["--help"]
         own = args[: args.index("--")] if "--" in args else args
         debug = "--debug" in own
         args = [argument for argument in own if argument != "--debug"] + args[len(own) :]
@@ -46,10 +46,9 @@ def _complain(message: str, debug: bool, code: int = 1) -> int:
 app = typer.Typer(
     cls=_Group,
     name="ge-core",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     help="Compile, inspect, run and serve compiled Ascend models (.om). GE_CORE_RUNTIME=npu|cpu says where they run.",
     epilog="--debug, anywhere, shows the traceback of an error.",
 )
