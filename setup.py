@@ -27,7 +27,7 @@ DIRECTIVES = {
     "embedsignature.format": "python",
     "linetrace": DEBUG,
 }
-C_FLAGS = ["-O0", "-g"] if DEBUG else ["-O3"]
+C_FLAGS = ["-O0", "-g"] if DEBUG else ["-O3", "-g0"]
 C_FLAGS += ["-Wall", "-Werror=incompatible-pointer-types"]
 CXX_FLAGS = ["-std=c++17", "-O3", "-g1", "-fPIC", "-pthread", "-Wall", "-Wextra", "-fno-semantic-interposition"]
 LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions"]
