@@ -285,7 +285,8 @@ cdef object _contiguous(value, spec):
         array = np.from_dlpack(value)
     else:
         array = np.asarray(value)
-    if array.dtype.name != spec.dtype:
+    bits = spec.dtype == "bfloat16" and array.dtype.name == "uint16"
+    if array.dtype.name != spec.dtype and not bits:
         raise ValueError(f"input {spec.name!r}: expected {spec}, got {_describe(array)}")
     if not array.dtype.isnative or not array.flags.c_contiguous:
         array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
