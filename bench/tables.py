@@ -35,7 +35,8 @@ def plain(text: str) -> str:
 def milliseconds(us: float | None) -> str:
     if us is None:
         return "–"
-    return f"{us / 1e3:.{3 if us < 10_000 else 2 if us < 100_000 else 1}f}"
+    size = abs(us)
+    return f"{us / 1e3:.{3 if size < 10_000 else 2 if size < 100_000 else 1}f}"
 
 
 def number(value: float) -> str:
@@ -51,7 +52,7 @@ def short_table(summary: dict, records: list[Record]) -> Table:
         for r in records
         if r.bench == "latency" and r.model == summary["model"]
     }
-    table = Table(title=f"{summary['model']} on {summary['device']}", box=box.SIMPLE_HEAVY, title_style="bold")
+    table = Table(box=box.SIMPLE_HEAVY)
     table.add_column("p50 latency", no_wrap=True)
     for batch in batches:
         table.add_column(f"batch {batch}", justify="right", no_wrap=True)
@@ -69,11 +70,9 @@ def short_table(summary: dict, records: list[Record]) -> Table:
 
 def detail_table(summary: dict, records: list[Record]) -> Table:
     """All rows of one model: percentiles in ms, rows/s, the gap to `c` with its spread, and gap / floor."""
-    table = Table(
-        title=f"{summary['model']} on {summary['device']}: details in ms", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
     table.add_column("", no_wrap=True)
-    for heading in ("n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10 … p90", "/floor"):
+    for heading in ("n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10…p90", "/floor"):
         table.add_column(heading, justify="right", no_wrap=True)
     gaps = {(row["batch"], row["transport"]): row for row in summary["gaps"]}
     mine = [record for record in records if record.model == summary["model"]]
@@ -99,21 +98,21 @@ def _cells(record: Record) -> list[str]:
     times = [
         milliseconds(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)
     ]
-    return [name + ("" if record.stable else " ~"), str(record.n), *times, number(record.rows_per_s)]
+    return [name + ("" if record.stable else "~"), str(record.n), *times, number(record.rows_per_s)]
 
 
 def _gap_cells(gap: dict) -> list[str]:
     if "gap_us" not in gap:
         return []
-    spread = f"{milliseconds(gap['gap_p10_us'])} … {milliseconds(gap['gap_p90_us'])}"
+    spread = f"{milliseconds(gap['gap_p10_us'])}…{milliseconds(gap['gap_p90_us'])}"
     return [milliseconds(gap["gap_us"]), spread, f"{gap['gap_to_floor']:.2f}"]
 
 
 NOTES = (
-    "c: the same AscendCL calls from C. direct: InferenceSession.run. floor: a Triton Python model that does nothing.",
-    "gap: p50 of Triton minus p50 of c; p10 … p90 of the differences, pair by pair. /floor: gap divided by the floor.",
-    "* after a pause as long as the model's execution. ~ unstable: windows differ by > 10 %. – under 100 samples.",
-    "http+shm is the bench's lean client: request bytes built beforehand, one open connection. ×16: clients.",
+    "c: AscendCL calls from C. direct: InferenceSession.run. floor: a Triton model that does nothing.",
+    "gap: p50 of Triton minus p50 of c. p10…p90: of the differences, pair by pair. /floor: gap / floor.",
+    "floor*: each call after a pause as long as the model's execution. p99 –: fewer than 100 samples.",
+    "~ unstable: three windows differ by over 10 %. http+shm: the bench's lean client. ×16: clients.",
 )
 
 
@@ -122,16 +121,19 @@ def show(out: Console, report: Report, remarks: list[str]) -> None:
     models = report.summary["models"]
     out.print()
     for summary in models:
+        out.print(f"{summary['model']} on {summary['device']}", style="bold")
         out.print(short_table(summary, report.records))
         for line in summary["remarks"]:
             out.print(f"  {line}", style="dim")
         out.print()
     for summary in models:
+        out.print(f"{summary['model']} on {summary['device']}: details in ms", style="bold")
         out.print(detail_table(summary, report.records))
     for line in NOTES:
         out.print(line, style="dim")
     if report.limits:
-        table = Table(title="limits", box=box.SIMPLE_HEAD)
+        out.print("\nlimits", style="bold")
+        table = Table(box=box.SIMPLE_HEAD)
         for heading in ("", "measured", "limit", ""):
             table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
         for limit in report.limits:
