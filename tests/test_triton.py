@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -280,36 +280,44 @@ def test_only_the_requested_output_travels(server, repository):
     np.testing.assert_array_equal(result.as_numpy("label"), om.expected(feeds)[1])
 
 
+@contextmanager
+def command(*arguments):
+    """`ge-core serve` as a process of its own; whatever happens in the block, it is told to stop and awaited."""
+    ports = ["--port=0", "--grpc-port=0", "--metrics-port=0"]
+    line = [sys.executable, "-c", "from ge_core.cli import app; app()", "serve", *map(str, arguments), *ports]
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
 class TestCommand:
     """`ge-core serve` from outside."""
 
-    def serve(self, *arguments):
-        command = [sys.executable, "-c", "from ge_core.cli import app; app()", "serve", *map(str, arguments)]
-        ports = ["--port=0", "--grpc-port=0", "--metrics-port=0"]
-        return subprocess.Popen([*command, *ports], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def test_serves_until_it_is_told_to_stop_and_leaves_nothing(self, server, repository, tmp_path):
         add_model(tmp_path / "with space", "bert_model", repository.bert)
-        with self.serve(tmp_path / "with space", "--runtime", "cpu", "--log-info=false") as process:
+        with command(tmp_path / "with space", "--runtime", "cpu", "--log-info=false") as process:
             ready = process.stdout.readline()
             address = re.search(r"HTTP (127\.0\.0\.1:\d+), gRPC 127\.0\.0\.1:\d+, metrics http://127", ready)[1]
             om = repository.oms["bert_model"]
             feeds = om.random(2)
             with closing(http.InferenceServerClient(address)) as connection:
-                assert_right(om, feeds, infer(connection, "bert_model", feeds, OUTPUTS["bert_model"], "http"))
+                assert_right(om, feeds, infer(connection, "bert_model", feeds, BERT_OUTPUTS, "http"))
             mark = f"ge_core_{process.pid}_"
             assert regions(mark) and processes(mark)
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
-        assert process.returncode == 0
+            output, log = process.communicate(timeout=60)
+        assert (process.returncode, output) == (0, "Stopping.\n"), log
         assert regions(mark) == [] and processes(mark) == []
 
     def test_a_model_that_does_not_load_is_an_exit_code_and_one_line(self, server, repository, tmp_path):
         add_model(tmp_path, "batch_asked", BATCH_ASKED, repository.oms["one"].path)
-        with self.serve(tmp_path, "--runtime", "cpu") as process:
+        with command(tmp_path, "--runtime", "cpu") as process:
             output, log = process.communicate(timeout=60)
-        assert process.returncode == 1
-        assert output == ""
+        assert (process.returncode, output) == (1, "")
         assert "max_batch_size 8 in config.pbtxt, at most 1 in the om (static, batch 1)" in log
         assert log.splitlines()[-1] == "error: tritonserver ended with code 1 before it was ready:"
         assert processes(f"ge_core_{process.pid}_") == []
@@ -323,7 +331,7 @@ class TestCommand:
         ],
     )
     def test_a_repository_that_cannot_be_served_is_one_line(self, tmp_path, prepare, says):
-        with self.serve(prepare(tmp_path), "--runtime", "cpu") as process:
+        with command(prepare(tmp_path), "--runtime", "cpu") as process:
             output, log = process.communicate(timeout=60)
         assert (process.returncode, output, len(log.splitlines())) == (1, "", 1)
         assert says in log
