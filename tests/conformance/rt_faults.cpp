@@ -146,9 +146,10 @@ CPU_CASE(streams_share_the_copy_engine, "design 5") {
   Pinned host(256);
   aclrtStream streams[3];
   auto start = Clock::now();
-  for (auto &stream : streams) {
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtMemcpyAsync(memory.at, 64, host.at, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  for (int i = 0; i < 3; ++i) {
+    OK(aclrtCreateStream(&streams[i]));
+    void *at = static_cast<char *>(memory.at) + 64 * i;
+    OK(aclrtMemcpyAsync(at, 64, host.at, 64, ACL_MEMCPY_HOST_TO_DEVICE, streams[i]));
   }
   OK(aclrtSynchronizeDevice());
   TRUE(seconds_since(start) >= 0.0599);

@@ -21,49 +21,52 @@ struct Span {  // rows of `width` bytes, `pitch` apart; one row for a plain copy
   size_t src_bytes() const { return (height - 1) * src_pitch + width; }
 };
 
-bool holds(const Region &region, const void *pointer, size_t nbytes) {
-  size_t offset = reinterpret_cast<uintptr_t>(pointer) - region.base;
-  return offset <= region.size && nbytes <= region.size - offset;
-}
+struct Direct {  // which ends of a direction are device memory
+  bool to_device, from_device;
+  explicit Direct(Direction direction)
+      : to_device(direction == Direction::kHostToDevice || direction == Direction::kDeviceToDevice),
+        from_device(direction == Direction::kDeviceToHost || direction == Direction::kDeviceToDevice) {}
+};
 
 // The bytes behind [pointer, pointer + nbytes), for the end that the direction says is device memory or is not.
-aclError locate(const void *pointer, size_t nbytes, bool on_device, char **bytes, int *device) {
-  Region region = find_region(pointer);
-  *device = region.device;
-  if ((region.type == Region::kDevice) != on_device) {
+aclError locate(const Region *region, const void *pointer, size_t nbytes, bool on_device, char **bytes) {
+  if ((region != nullptr && region->type == Region::kDevice) != on_device) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the direction says that %p is %s memory, which it is not", pointer,
                 on_device ? "device" : "host");
   }
-  if (region.type == Region::kUnknown || region.type == Region::kMapped) {
+  if (region == nullptr || region->type == Region::kMapped) {
     *bytes = static_cast<char *>(const_cast<void *>(pointer));
     return ACL_SUCCESS;
   }
-  if (!holds(region, pointer, nbytes)) {
+  if (!region->holds(pointer, nbytes)) {
     return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p reach past the end of their allocation of %zu bytes",
-                nbytes, pointer, region.size);
+                nbytes, pointer, region->size);
   }
-  *bytes = on_device ? host_alias(pointer, nbytes) : static_cast<char *>(const_cast<void *>(pointer));
+  *bytes = MemoryView::bytes(*region, pointer);
   return ACL_SUCCESS;
 }
 
-aclError copy_now(const Span &span, Direction direction) {
+aclError copy_now(const Span &span, Direction direction, bool from_queue = false) {
+  Direct ends(direction);
   char *dst, *src;
-  int dst_device, src_device;
-  bool to_device = direction == Direction::kHostToDevice || direction == Direction::kDeviceToDevice;
-  bool from_device = direction == Direction::kDeviceToHost || direction == Direction::kDeviceToDevice;
-  if (aclError code = locate(span.dst, span.dst_bytes(), to_device, &dst, &dst_device)) return code;
-  if (aclError code = locate(span.src, span.src_bytes(), from_device, &src, &src_device)) return code;
-  if (to_device && from_device && dst_device != src_device && !peer_enabled(dst_device, src_device) &&
-      !peer_enabled(src_device, dst_device)) {
-    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                "a copy from device %d to device %d needs aclrtDeviceEnablePeerAccess first", src_device, dst_device);
-  }
-  if (span.height == 1) {
-    std::memmove(dst, src, span.width);
-  } else {
-    for (size_t row = 0; row < span.height; ++row) {
-      std::memmove(dst + row * span.dst_pitch, src + row * span.src_pitch, span.width);
+  MemoryView view;
+  const Region *dst_region = view.find(span.dst), *src_region = view.find(span.src);
+  if (from_queue) {
+    const Region *host_region = ends.to_device ? src_region : dst_region;
+    if (host_region == nullptr || host_region->type != Region::kPinned) {
+      return fail(ACL_ERROR_RT_SYS_DMA, "host memory %p was freed before its copy ran", ends.to_device ? span.src : span.dst);
     }
+  }
+  if (aclError code = locate(dst_region, span.dst, span.dst_bytes(), ends.to_device, &dst)) return code;
+  if (aclError code = locate(src_region, span.src, span.src_bytes(), ends.from_device, &src)) return code;
+  if (direction == Direction::kDeviceToDevice && dst_region->device != src_region->device &&
+      !peer_enabled(dst_region->device, src_region->device) && !peer_enabled(src_region->device, dst_region->device)) {
+    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "a copy from device %d to device %d needs aclrtDeviceEnablePeerAccess first", src_region->device,
+                dst_region->device);
+  }
+  for (size_t row = 0; row < span.height; ++row) {
+    std::memmove(dst + row * span.dst_pitch, src + row * span.src_pitch, span.width);
   }
   return ACL_SUCCESS;
 }
@@ -147,11 +150,17 @@ aclError copy_async(const Span &span, int kind, aclrtStream handle, bool degrade
     task.run = [span] { return copy_now(span, Direction::kDeviceToDevice); };
     return enqueue(stream, std::move(task));
   }
-  bool to_device = direction == Direction::kHostToDevice;
+  bool to_device = direction == Direction::kHostToDevice, pinned;
   const void *device_end = to_device ? span.dst : span.src, *host_end = to_device ? span.src : span.dst;
-  size_t host_bytes = to_device ? span.src_bytes() : span.dst_bytes();
-  if (find_region(device_end).type != Region::kDevice || find_region(host_end).type == Region::kDevice) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "kind %d does not fit dst %p and src %p", kind, span.dst, span.src);
+  {
+    MemoryView view;
+    const Region *on_device = view.find(device_end), *on_host = view.find(host_end);
+    if (on_device == nullptr || on_device->type != Region::kDevice ||
+        (on_host != nullptr && on_host->type == Region::kDevice)) {
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "kind %d does not fit dst %p and src %p", kind, span.dst, span.src);
+    }
+    pinned = on_host != nullptr && on_host->type == Region::kPinned &&
+             on_host->holds(host_end, to_device ? span.src_bytes() : span.dst_bytes());
   }
   if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
     const char *begin = static_cast<const char *>(span.src);
@@ -159,11 +168,8 @@ aclError copy_async(const Span &span, int kind, aclrtStream handle, bool degrade
     Span from_copy = span;
     from_copy.src = copy->data();
     task.run = [copy, from_copy] { return copy_now(from_copy, Direction::kHostToDevice); };
-  } else if (is_pinned(host_end, host_bytes)) {
-    task.run = [span, direction, host_end, host_bytes] {
-      if (is_pinned(host_end, host_bytes)) return copy_now(span, direction);
-      return fail(ACL_ERROR_RT_SYS_DMA, "host memory %p was freed before its copy ran", host_end);
-    };
+  } else if (pinned) {
+    task.run = [span, direction] { return copy_now(span, direction, true); };
   } else if (degrade_to_sync || config().pageable_sync) {
     if (aclError code = synchronize(stream, -1)) return code;
     return copy_sync(span, direction);
@@ -200,14 +206,13 @@ aclError check_2d_kind(int kind) {
 
 // ---- fills ----
 aclError fill_now(void *pointer, size_t nbytes, uint32_t value, size_t unit) {
-  Region region = find_region(pointer);
-  if (region.type == Region::kUnknown) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of AscendCL", pointer);
-  }
-  if (!holds(region, pointer, nbytes)) {
+  MemoryView view;
+  const Region *region = view.find(pointer);
+  if (region == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of AscendCL", pointer);
+  if (!region->holds(pointer, nbytes)) {
     return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p reach past the end of their allocation", nbytes, pointer);
   }
-  char *bytes = region.type == Region::kDevice ? host_alias(pointer, nbytes) : static_cast<char *>(pointer);
+  char *bytes = MemoryView::bytes(*region, pointer);
   if (unit == 1) {
     std::memset(bytes, int(value), nbytes);
   } else {

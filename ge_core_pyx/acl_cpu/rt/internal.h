@@ -270,9 +270,25 @@ struct Region {
   size_t padded = 0;   // with the spare bytes a kernel may touch
   size_t charged = 0;  // bytes of device memory it costs
   void *mapped = nullptr;
+
+  bool holds(const void *pointer, size_t nbytes) const {  // within the size asked for
+    size_t offset = reinterpret_cast<uintptr_t>(pointer) - base;
+    return offset <= size && nbytes <= size - offset;
+  }
 };
 Region find_region(const void *pointer);  // kUnknown when no live allocation holds it
 void free_device_memory(int device);
+
+// Holds the registry as it is: what find() returned stays allocated until the view ends. Copies run inside one, so a
+// racing free waits for the copy that is under way (and only for that).
+class MemoryView {
+ public:
+  MemoryView();
+  ~MemoryView();
+  MemoryView(const MemoryView &) = delete;
+  const Region *find(const void *pointer) const;  // nullptr when no live allocation holds it
+  static char *bytes(const Region &region, const void *pointer);
+};
 
 }  // namespace acl_cpu
 

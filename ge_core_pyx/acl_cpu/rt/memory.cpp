@@ -315,32 +315,42 @@ aclError synchronize_then(aclError (*free_it)(void *), void *pointer) {
 
 }  // namespace
 
-Region find_region(const void *pointer) {
-  uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  std::shared_lock lock(registry_mutex);
-  auto next = registry().upper_bound(address);
-  if (next == registry().begin()) return {};
-  const Region &region = std::prev(next)->second;
-  return address < region.base + region.padded ? region : Region();
-}
+MemoryView::MemoryView() { registry_mutex.lock_shared(); }
+MemoryView::~MemoryView() { registry_mutex.unlock_shared(); }
 
-char *host_alias(const void *device_ptr, size_t nbytes, int *device) {
-  uintptr_t address = reinterpret_cast<uintptr_t>(device_ptr);
-  std::shared_lock lock(registry_mutex);
+const Region *MemoryView::find(const void *pointer) const {
+  uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   auto next = registry().upper_bound(address);
   if (next == registry().begin()) return nullptr;
   const Region &region = std::prev(next)->second;
-  size_t offset = address - region.base;
-  if (region.type != Region::kDevice || offset > region.padded || nbytes > region.padded - offset) return nullptr;
-  if (device != nullptr) *device = region.device;
+  return address < region.base + region.padded ? &region : nullptr;
+}
+
+char *MemoryView::bytes(const Region &region, const void *pointer) {
+  if (region.type != Region::kDevice) return static_cast<char *>(const_cast<void *>(pointer));
   Arena &arena = arena_of(region.device);
-  return arena.alias + (address - reinterpret_cast<uintptr_t>(arena.base.load(std::memory_order_relaxed)));
+  return arena.alias + (static_cast<const char *>(pointer) - arena.base.load(std::memory_order_relaxed));
+}
+
+Region find_region(const void *pointer) {
+  MemoryView view;
+  const Region *region = view.find(pointer);
+  return region == nullptr ? Region() : *region;
+}
+
+char *host_alias(const void *device_ptr, size_t nbytes, int *device) {
+  MemoryView view;
+  const Region *region = view.find(device_ptr);
+  if (region == nullptr || region->type != Region::kDevice) return nullptr;
+  if (nbytes > region->padded - (reinterpret_cast<uintptr_t>(device_ptr) - region->base)) return nullptr;
+  if (device != nullptr) *device = region->device;
+  return MemoryView::bytes(*region, device_ptr);
 }
 
 bool is_pinned(const void *host_ptr, size_t nbytes) {
-  Region region = find_region(host_ptr);
-  size_t offset = reinterpret_cast<uintptr_t>(host_ptr) - region.base;
-  return region.type == Region::kPinned && nbytes <= region.size - offset;
+  MemoryView view;
+  const Region *region = view.find(host_ptr);
+  return region != nullptr && region->type == Region::kPinned && region->holds(host_ptr, nbytes);
 }
 
 aclError device_malloc(int device, size_t nbytes, void **out) {
