@@ -63,7 +63,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
             library = c_path.compile_library(folder)
         except c_path.CPathError as reason:
             library = None
-            remarks.append(f"No c rows: {reason}. Gaps need them; direct is shown instead.")
+            remarks.append(f"No c rows: {reason}. The short table shows direct instead, and there is no gap.")
         for label, cases in groups(options, runtime, device, folder, say):
             for summary in _measure_group(options, runtime, device, folder / label, cases, library, report, say):
                 report.summary["models"].append(summary)
