@@ -4,19 +4,19 @@
 
 #include "mdl_harness.h"
 
-static int64_t counter(const std::string &name) {
-  static auto read = reinterpret_cast<int64_t (*)(const char *)>(dlsym(RTLD_DEFAULT, "acl_cpu_counter"));
+static int64_t counter(const std::string& name) {
+  static auto read = reinterpret_cast<int64_t (*)(const char*)>(dlsym(RTLD_DEFAULT, "acl_cpu_counter"));
   TRUE(read);
   return read(name.c_str());
 }
 
-static void fail_call(const char *entry, int64_t kth, int code) {
-  static auto arm = reinterpret_cast<int (*)(const char *, int64_t, int)>(dlsym(RTLD_DEFAULT, "acl_cpu_fail"));
+static void fail_call(const char* entry, int64_t kth, int code) {
+  static auto arm = reinterpret_cast<int (*)(const char*, int64_t, int)>(dlsym(RTLD_DEFAULT, "acl_cpu_fail"));
   TRUE(arm);
   OK(arm(entry, kth, code));
 }
 
-static void configure(const char *json) { setenv("GE_CORE_CPU_CONFIG", json, 1); }
+static void configure(const char* json) { setenv("GE_CORE_CPU_CONFIG", json, 1); }
 
 static double now_ms() {
   timespec time;
@@ -25,7 +25,7 @@ static double now_ms() {
 }
 
 static void expect_nothing_left() {
-  for (const char *kind : {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "stream"})
+  for (const char* kind : {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "stream"})
     EQ(counter(std::string("live.") + kind), 0);
   EQ(counter("bytes.device"), 0);
 }
@@ -56,7 +56,8 @@ CASE(executing_allocates_nothing, "3.9 execution takes no device memory and make
     stream.wait();
   };
   execute(8);
-  int64_t bytes = counter("bytes.device"), mallocs = counter("calls.aclrtMalloc"), objects = counter("live.data_buffer");
+  int64_t bytes = counter("bytes.device"), mallocs = counter("calls.aclrtMalloc"),
+          objects = counter("live.data_buffer");
   for (uint64_t i = 0; i < 400; ++i) execute(uint64_t(1) << i % 4);
   EQ(counter("bytes.device"), bytes);
   EQ(counter("calls.aclrtMalloc"), mallocs);
@@ -88,10 +89,10 @@ CASE(injected_faults, "the k-th call of an entry point fails with a code, and le
 }
 
 CASE(load_out_of_memory, "3.4 no room for weights → 207001, nothing stays allocated") {
-  configure("{\"hbm_bytes\": 4096}");
+  configure("{\"hbm_bytes\": 1048576}");
   Device device;
   uint32_t id;
-  CODE(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlLoadFromFile(path("weights").c_str(), &id));
+  CODE(ACL_ERROR_RT_MEMORY_ALLOCATION, aclmdlLoadFromFile(path("heavy").c_str(), &id));
   expect_nothing_left();
 }
 
@@ -146,8 +147,8 @@ CASE(reset_while_busy, "3.2 a reset with work queued ends it") {
     for (int i = 0; i < 3; ++i) OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream));
     OK(aclrtResetDeviceForce(0));
     OK(aclrtSetDevice(0));
-    for (Dataset *dataset : {&model.in, &model.out})
-      for (Buffer *buffer : dataset->buffers) buffer->data = nullptr;  // gone with the device
+    for (Dataset* dataset : {&model.in, &model.out})
+      for (Buffer* buffer : dataset->buffers) buffer->data = nullptr;  // gone with the device
   }
   CODE(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlUnload(id));
   expect_nothing_left();

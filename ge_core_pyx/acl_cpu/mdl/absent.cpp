@@ -8,7 +8,7 @@
 namespace {
 
 template <class Result>
-Result absent(acl_cpu::Entry entry, const char *name) {
+Result absent(acl_cpu::Entry entry, const char* name) {
   aclError code = acl_cpu::unsupported(entry, name);
   if constexpr (std::is_same_v<Result, aclError>) {
     return code;
