@@ -213,7 +213,8 @@ def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
 def load(bench: Bench, rows: int, transport: str) -> dict:
     """Measure rows/s: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
-    The clients use the model's second entry, which has Triton's dynamic batcher.
+    The clients use the model's second entry, which has Triton's dynamic batcher; a model that cannot be cut by rows has
+    none, and its clients send the whole input.
     """
     case, plan = bench.case, bench.plan
     inputs = case.rows(rows)
@@ -323,9 +324,10 @@ def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[l
 def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -> Iterator[list]:
     with contextlib.ExitStack() as stack:
         callers = []
+        model = f"{bench.case.name}_batched" if bench.case.splittable else bench.case.name
         for number, arrays in enumerate(first_rows):
             shapes = {name: (array.shape, array.dtype) for name, array in zip(names, arrays, strict=True)}
-            request = Request(f"{bench.case.name}_batched", bench.case.rows(1, number), shapes)
+            request = Request(model, bench.case.rows(1, number), shapes)
             callers.append(connect(bench.endpoint, request, transport))
             stack.callback(callers[-1].close)
         yield callers

@@ -202,11 +202,9 @@ def _measure_group(
 
 def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
     case = bench.case
+    transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
-    loaded = None
-    if case.splittable:
-        transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
-        loaded = measure.load(bench, bench.session.description.max_rows, transport)
+    loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
     if case.name == "llama7b" and case.timing.startswith("declared"):
         bench.report.limits.extend(measure.limits(gaps))
     return {
@@ -214,7 +212,7 @@ def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[s
         "device": bench.common["device"]["name"],
         "timing": case.timing,
         "batches": batches,
-        "transport": LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0],
+        "transport": transport,
         "direct_path": "c" if bench.c_library is not None else "direct",
         "gaps": gaps,
         "load": loaded,
@@ -222,12 +220,11 @@ def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[s
     }
 
 
-def _remarks(case: Case, has_c: bool, loaded: dict | None) -> list[str]:
+def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
-    remarks = [f"execution time {case.timing}; direct AscendCL is {called}"]
-    if loaded is not None:
-        remarks.append(
-            f"requests/s of one row: direct in batches of {loaded['batch']} back to back, Triton with "
-            f"{loaded['clients']} clients and its batcher"
-        )
-    return remarks
+    batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
+    clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    return [
+        f"execution time {case.timing}; direct AscendCL is {called}",
+        f"most requests/s: direct {batches}, Triton with {clients}",
+    ]

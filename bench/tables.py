@@ -64,7 +64,7 @@ def short_table(summary: dict, records: list[Record]) -> Table:
     )
     for label, path, over, rate in rows:
         cells = [f"{milliseconds(p50[path, over, batch])} ms" for batch in batches]
-        table.add_row(label, *cells, number(load[rate]) if load else "–")
+        table.add_row(label, *cells, number(load[rate]))
     return table
 
 

@@ -1,5 +1,6 @@
 """The bench: its statistics on known samples and a virtual clock, its records, and one tiny live run."""
 
+import importlib.util
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import ge_core
 from bench import c_path, clients, latency, models, records, run, serve, stats, tables
 from ge_core.compile import compile_model
 
@@ -350,30 +352,43 @@ TINY = latency.Plan(
 )
 
 
+def synthetic_case(folder: Path, name: str, **description) -> models.Case:
+    source = folder / f"{name}.json"
+    source.write_text(json.dumps(description))
+    return run.om_case(name, compile_model(source, folder / name, runtime="cpu").path, "cpu")
+
+
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """The report of a tiny run of all paths on a synthetic model of two gears."""
+    """The report of a tiny run of all paths on two models: one of two gears, one that cannot be cut by rows."""
     folder = tmp_path_factory.mktemp("bench")
-    source = folder / "tiny.json"
-    description = {
-        "inputs": [
+    tiny = synthetic_case(
+        folder,
+        "tiny",
+        inputs=[
             {"name": "x", "dtype": "int32", "shape": [-1, 8]},
             {"name": "y", "dtype": "float32", "shape": [-1, 3]},
         ],
-        "outputs": [
+        outputs=[
             {"name": "a", "dtype": "float32", "shape": [-1, 5]},
             {"name": "b", "dtype": "int64", "shape": [-1, 2, 2]},
         ],
-        "dynamic_batch_size": [1, 2],
-        "exec_us": [3000, 4000],
-    }
-    source.write_text(json.dumps(description))
-    om = compile_model(source, folder / "tiny", runtime="cpu").path
-    before = set(os.listdir("/dev/shm"))
-    options = run.Options(presets=(), model=om, runtime="cpu", batches=(1, 2, 4), plan=TINY)
+        dynamic_batch_size=[1, 2],
+        exec_us=[3000, 4000],
+    )
+    whole = synthetic_case(
+        folder,
+        "whole",
+        inputs=[{"name": "x", "dtype": "float32", "shape": [3, 8]}, {"name": "mask", "dtype": "bool", "shape": [5]}],
+        outputs=[{"name": "y", "dtype": "int8", "shape": [7]}],
+        exec_us=1000,
+    )
     lines = []
-    report, remarks = run.latency(options, lines.append)
-    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("ge_core_bench")]
+    options = run.Options(presets=(), runtime="cpu", batches=(1, 2, 4), plan=TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "groups", lambda *arguments: [("both", [tiny, whole])])
+        report, remarks = run.latency(options, lines.append)
+    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
     return report, remarks, lines
 
 
@@ -382,10 +397,12 @@ def test_live_run_measures_every_path(live):
     c = ["c", "c-pinned"] if "c" in {r.path for r in report.records} else []
     ways = [(path, None) for path in [*c, "direct"]]
     ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
-    for batch in (1, 2):
-        found = [(r.path, r.transport) for r in report.records if r.bench == "latency" and r.batch == batch]
-        assert sorted(found, key=str) == sorted(ways, key=str)
-    assert not [r for r in report.records if r.batch > 2]
+    for model, batches in (("tiny", {1, 2}), ("whole", {1})):
+        mine = [r for r in report.records if r.model == model and r.bench == "latency"]
+        assert {r.batch for r in mine} == batches
+        for batch in batches:
+            found = [(r.path, r.transport) for r in mine if r.batch == batch]
+            assert sorted(found, key=str) == sorted(ways, key=str)
     assert any("tiny batch 2" in line for line in lines)
 
 
@@ -400,25 +417,44 @@ def test_live_records_are_complete(live):
         assert r.rows_per_s > 0
         assert r.host["cores"] >= 1
         assert r.versions["tritonserver"]
-        assert r.bytes_in == r.batch * (8 * 4 + 3 * 4)
-        assert r.bytes_out == r.batch * (5 * 4 + 4 * 8)
-        wanted = "ms pause before each call" if r.path == "floor" else "declared 3/4 ms"
-        assert wanted in r.timing
+        if r.model == "tiny":
+            assert r.bytes_in == r.batch * (8 * 4 + 3 * 4)
+            assert r.bytes_out == r.batch * (5 * 4 + 4 * 8)
+            wanted = "ms pause before each call" if r.path == "floor" else "declared 3/4 ms"
+            assert wanted in r.timing
+        else:
+            assert (r.bytes_in, r.bytes_out) == (3 * 8 * 4 + 5, 7)
+            assert r.timing.startswith("no model" if r.path == "floor" else "declared 1 ms")
     json.dumps(report.to_dict())
 
 
-def test_live_run_counts_clients_and_back_to_back_batches(live):
+@pytest.mark.parametrize(("model", "number", "rows"), [("tiny", 0, 2), ("whole", 1, 1)])
+def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows):
     report, _, _ = live
-    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput"}
-    assert load["triton", "grpc+shm"].concurrency == 16
-    assert load["triton", "grpc+shm"].batch == 1
-    assert load["triton", "grpc+shm"].n == 12
-    assert load["direct", None].batch == 2
-    summary = report.summary["models"][0]
-    assert summary["load"]["triton_rows_per_s"] == load["triton", "grpc+shm"].rows_per_s
+    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput" and r.model == model}
+    triton, direct = load["triton", "grpc+shm"], load["direct", None]
+    assert (triton.concurrency, triton.batch, triton.n) == (16, 1, TINY.load_batches * rows)
+    assert (direct.concurrency, direct.batch, direct.n) == (1, rows, TINY.load_batches)
+    summary = report.summary["models"][number]
+    assert summary["model"] == model
+    assert summary["load"]["triton_rows_per_s"] == triton.rows_per_s
     assert {(row["batch"], row["transport"]) for row in summary["gaps"]} == {
-        (batch, transport) for batch in (1, 2) for transport in records.TRANSPORTS
+        (batch, transport) for batch in range(1, rows + 1) for transport in records.TRANSPORTS
     }
+
+
+def test_ocr_preset_reads_real_text_lines(tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
+    if importlib.util.find_spec("rapidocr_onnxruntime") is None:
+        pytest.skip("rapidocr-onnxruntime is not installed")
+    case = run.ocr_case("cls", "cpu", "Ascend910B3", tmp_path)
+    assert case.timing == "computed"
+    inputs = case.rows(3)
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        directions = session.run(None, inputs)
+    latency.agree(case.reference(inputs), directions, "cls", exact=False)
+    assert directions[0].argmax(axis=1).tolist() == [0, 1, 0]
 
 
 def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
