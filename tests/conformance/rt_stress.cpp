@@ -24,17 +24,17 @@ struct Worker {
   std::mt19937 random;
   std::vector<aclrtStream> streams;
   std::vector<aclrtEvent> events;
-  std::vector<void *> device, host;
+  std::vector<void*> device, host;
 
   explicit Worker(unsigned seed) : random(seed) {}
   size_t pick(size_t count) { return random() % count; }
 
   template <typename T>
-  T any(const std::vector<T> &all) {
+  T any(const std::vector<T>& all) {
     return all.empty() ? nullptr : all[pick(all.size())];
   }
   template <typename T, typename End>
-  void end_one(std::vector<T> &all, End end) {
+  void end_one(std::vector<T>& all, End end) {
     if (all.empty()) return;
     size_t index = pick(all.size());
     aclError code = end(all[index]);
@@ -44,7 +44,7 @@ struct Worker {
     all.pop_back();
   }
   template <typename T, typename Make>
-  void make_one(std::vector<T> &all, Make make) {
+  void make_one(std::vector<T>& all, Make make) {
     T made = nullptr;
     aclError code = all.size() < 4 ? make(&made) : ACL_SUCCESS;
     checked(code);
@@ -61,13 +61,13 @@ struct Worker {
     size_t free_bytes, total_bytes;
     switch (pick(16)) {
       case 0:
-        return make_one(streams, [](aclrtStream *out) { return aclrtCreateStream(out); });
+        return make_one(streams, [](aclrtStream* out) { return aclrtCreateStream(out); });
       case 1:
-        return make_one(events, [](aclrtEvent *out) { return aclrtCreateEventExWithFlag(out, ACL_EVENT_SYNC); });
+        return make_one(events, [](aclrtEvent* out) { return aclrtCreateEventExWithFlag(out, ACL_EVENT_SYNC); });
       case 2:
-        return make_one(device, [](void **out) { return aclrtMalloc(out, kSize, ACL_MEM_MALLOC_HUGE_FIRST); });
+        return make_one(device, [](void** out) { return aclrtMalloc(out, kSize, ACL_MEM_MALLOC_HUGE_FIRST); });
       case 3:
-        return make_one(host, [](void **out) { return aclrtMallocHost(out, kSize); });
+        return make_one(host, [](void** out) { return aclrtMallocHost(out, kSize); });
       case 4:
         return end_one(streams, aclrtDestroyStream);
       case 5:
@@ -107,17 +107,17 @@ struct Worker {
   }
 
   void end() {
-    for (auto *stream : streams) OK(aclrtDestroyStream(stream));
-    for (auto *event : events) OK(aclrtDestroyEvent(event));
-    for (auto *memory : device) OK(aclrtFree(memory));
-    for (auto *memory : host) OK(aclrtFreeHost(memory));
+    for (auto* stream : streams) OK(aclrtDestroyStream(stream));
+    for (auto* event : events) OK(aclrtDestroyEvent(event));
+    for (auto* memory : device) OK(aclrtFree(memory));
+    for (auto* memory : host) OK(aclrtFreeHost(memory));
   }
 };
 
 CPU_CASE(random_calls_of_64_threads_with_random_faults, "design 5") {
-  static const char *const kFaulty[] = {"aclrtCreateStream", "aclrtCreateEventExWithFlag", "aclrtMalloc",
-                                        "aclrtMallocHost",   "aclrtMemcpyAsync",           "aclrtRecordEvent",
-                                        "aclrtStreamQuery",  "aclrtMemcpy",                "aclrtFree"};
+  static const char* const kFaulty[] = {
+      "aclrtCreateStream", "aclrtCreateEventExWithFlag", "aclrtMalloc", "aclrtMallocHost", "aclrtMemcpyAsync",
+      "aclrtRecordEvent",  "aclrtStreamQuery",           "aclrtMemcpy", "aclrtFree"};
   OK(aclInit(nullptr));
   OK(aclrtSetDevice(0));
   aclrtContext context;
@@ -125,7 +125,7 @@ CPU_CASE(random_calls_of_64_threads_with_random_faults, "design 5") {
   std::vector<Worker> workers;
   for (unsigned id = 0; id < 64; ++id) workers.emplace_back(id);
   std::vector<std::thread> threads;
-  for (auto &worker : workers) {
+  for (auto& worker : workers) {
     threads.emplace_back([&worker, context] {
       OK(aclrtSetCurrentContext(context));
       for (int round = 0; round < 1000; ++round) {
@@ -137,10 +137,11 @@ CPU_CASE(random_calls_of_64_threads_with_random_faults, "design 5") {
       }
     });
   }
-  for (auto &thread : threads) thread.join();
-  for (auto *entry : kFaulty) fail_call(entry, 0, 0);
-  for (auto &worker : workers) worker.end();
-  for (auto *name : {"live.stream", "live.event", "live.device_memory", "live.host_memory", "bytes.device", "bytes.pinned"}) {
+  for (auto& thread : threads) thread.join();
+  for (auto* entry : kFaulty) fail_call(entry, 0, 0);
+  for (auto& worker : workers) worker.end();
+  for (auto* name :
+       {"live.stream", "live.event", "live.device_memory", "live.host_memory", "bytes.device", "bytes.pinned"}) {
     EXPECT(counter(name), 0);
   }
   OK(aclrtResetDevice(0));
