@@ -15,15 +15,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from oms import write_synthetic
+from onnx import TensorProto, helper, numpy_helper
 from triton_helpers import TRANSPORTS, add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
 import ge_core
 from ge_core import triton_server
+from ge_core.compile import compile_model
 from ge_core.triton_server import ServerError, TritonServer
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +70,16 @@ OUTPUTS = {"image": ["output"], "llama_model": ["logits"], "whole": ["y"]}
 OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain"), BERT_OUTPUTS)
 
 
+def write_graph(path):
+    """softmax(x @ w): a real graph, which OpenVINO computes in the server and onnxruntime in the test."""
+    weights = np.random.default_rng(0).standard_normal((8, 5), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["xw"]), helper.make_node("Softmax", ["xw"], ["y"])]
+    shapes = {"x": ["n", 3, 8], "y": ["n", 3, 5]}
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    graph = helper.make_graph(nodes, "graph", [x], [y], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 class Repository:
     """The oms, and a folder with one model of each kind; those in `good` load."""
 
@@ -87,12 +101,18 @@ class Repository:
             "one": write_synthetic(oms / "1.om", [("x", "float32", (1, 3))], [("n:0:y", "float32", (1, 2))]),
         }
         self.oms["merged"] = self.oms["plain"] = self.oms["bert_model"]
+        self.graph = oms / "graph.onnx"
+        write_graph(self.graph)
+        compiled = compile_model(
+            self.graph, oms / "graph.om", runtime="cpu", input_shape="x:-1,3,8", dynamic_batch_size="1,2,4"
+        )
 
         self.add("image", IMAGE)
         self.add("llama_model", LLAMA.replace("LLAMA_OM", str(self.oms["llama_model"].path)), om=None)
         self.add("bert_model", self.bert, om=None)
         self.add("merged", MERGED)
         self.add("whole", WHOLE)
+        add_model(self.folder, "graph", 'backend: "ge"\n', compiled.path)
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
         shutil.copy(template / "1" / "model.py", self.folder / "plain" / "1")
@@ -157,6 +177,14 @@ def test_every_transport_equals_direct(server, repository, model, transport):
     outputs = {name: array.nbytes for name, array in zip(OUTPUTS[model], direct, strict=True)}
     for expected, got in zip(direct, ask(server, model, feeds, outputs, transport), strict=True):
         np.testing.assert_array_equal(got, over_triton(expected))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_a_real_graph_computes_what_onnxruntime_does(server, repository, rows):
+    x = np.random.default_rng(rows).standard_normal((rows, 3, 8), np.float32)
+    expected = onnxruntime.InferenceSession(repository.graph).run(None, {"x": x})[0]
+    (got,) = ask(server, "graph", {"x": x}, ["y"])
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
 
 
 def test_max_batch_size_0_answers_whole_shapes(server, repository):
