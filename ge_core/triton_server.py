@@ -282,6 +282,7 @@ class TritonServer:
         flags |= {"--exit-timeout-secs": str(exit_timeout_s)}
         found, self._arguments = _split(arguments, flags)
         self._flags = flags | found
+        self.exit_timeout_s = int(self._flags["--exit-timeout-secs"])
         if self._flags["--allow-http"].lower() not in ("true", "1"):
             raise ServerError("--allow-http must stay on: readiness is asked over HTTP")
         self.http, self.grpc, self.metrics = (
@@ -412,7 +413,7 @@ class TritonServer:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(int(self._flags["--exit-timeout-secs"]) + 10)
+                process.wait(self.exit_timeout_s + 10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
