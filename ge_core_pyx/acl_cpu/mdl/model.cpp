@@ -13,15 +13,19 @@ namespace {
 constexpr size_t kSlack = 64;  // a buffer may be this much shorter than the model says
 constexpr size_t kSmallest = 512;
 
-std::shared_mutex registry_mutex;
-std::unordered_map<uint32_t, std::shared_ptr<Model>> registry;
-std::atomic<uint32_t> next_id{1};
+// What all loads share. Never destroyed: a program may exit with models loaded and work queued.
+struct Globals {
+  std::shared_mutex registry_mutex;
+  std::unordered_map<uint32_t, std::shared_ptr<Model>> registry;
+  std::atomic<uint32_t> next_id{1};
 
-std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
-std::map<Fingerprint, std::weak_ptr<const Program>> programs;
+  std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
+  std::map<Fingerprint, std::weak_ptr<const Program>> programs;
 
-std::mutex work_mutex;
-std::map<const void*, const Launch*> work_in_use;
+  std::mutex work_mutex;
+  std::map<const void*, const Launch*> work_in_use;
+};
+Globals& globals = *new Globals;
 
 void pass_on(aclError code) {
   if (code != ACL_SUCCESS) throw code;
@@ -43,8 +47,8 @@ std::string family(const std::string& soc) {
 
 std::shared_ptr<const Program> compile(const Om& om) {
   Fingerprint fingerprint = om.fingerprint();
-  std::lock_guard<std::mutex> lock(programs_mutex);
-  std::weak_ptr<const Program>& known = programs[fingerprint];
+  std::lock_guard<std::mutex> lock(globals.programs_mutex);
+  std::weak_ptr<const Program>& known = globals.programs[fingerprint];
   if (std::shared_ptr<const Program> program = known.lock()) return program;
   auto program = std::make_shared<Program>();
   program->manifest = Manifest::parse(om.manifest(), om.source());
@@ -72,11 +76,11 @@ template <class Doomed>
 void drop_models(Doomed doomed) {
   std::vector<std::shared_ptr<Model>> dropped;
   {
-    std::unique_lock<std::shared_mutex> lock(registry_mutex);
-    for (auto it = registry.begin(); it != registry.end();) {
+    std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+    for (auto it = globals.registry.begin(); it != globals.registry.end();) {
       if (doomed(*it->second)) {
         dropped.push_back(std::move(it->second));
-        it = registry.erase(it);
+        it = globals.registry.erase(it);
       } else {
         ++it;
       }
@@ -175,9 +179,10 @@ Model::Model(std::shared_ptr<const Program> program, Context* context, const Pla
 Model::~Model() { live_add(Kind::kModel, -1); }
 
 void Model::retire() {
-  if (internal_stream_) destroy_internal_stream(std::exchange(internal_stream_, nullptr));
-  if (std::exchange(owns_work_, false)) device_free(placement_.work);
-  if (std::exchange(owns_weights_, false)) device_free(placement_.weights);
+  if (retired_.exchange(true)) return;
+  if (internal_stream_) destroy_internal_stream(internal_stream_);
+  if (owns_work_) device_free(placement_.work);
+  if (owns_weights_) device_free(placement_.weights);
 }
 
 Launch* Model::take_launch() {
@@ -194,8 +199,8 @@ Launch* Model::take_launch() {
 
 void Model::give_back(Launch* launch) {
   if (launch->holds_work) {
-    std::lock_guard<std::mutex> lock(work_mutex);
-    work_in_use.erase(placement_.work);
+    std::lock_guard<std::mutex> lock(globals.work_mutex);
+    globals.work_in_use.erase(placement_.work);
     launch->holds_work = false;
   }
   std::lock_guard<std::mutex> lock(pool_mutex_);
@@ -226,8 +231,8 @@ void Model::check_memory(Launch& launch) {
              "model %u: its weight memory was freed, or another model was loaded into it", id);
   }
   if (!owns_work_) {
-    std::lock_guard<std::mutex> lock(work_mutex);
-    if (!work_in_use.emplace(placement_.work, &launch).second)
+    std::lock_guard<std::mutex> lock(globals.work_mutex);
+    if (!globals.work_in_use.emplace(placement_.work, &launch).second)
       refuse(ACL_ERROR_GE_FAILURE, "model %u: another running model uses the same work memory", id);
     launch.holds_work = true;
   }
@@ -347,6 +352,7 @@ aclError Model::execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& ou
                         int timeout_ms) {
   Context* context = nullptr;
   pass_on(current_context(&context));
+  if (retired_) refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u was unloaded", id);
   if (context != context_)
     refuse(ACL_ERROR_RT_MODEL_CONTEXT, "model %u was loaded in another context; execute it in that one", id);
   const bool ranged = manifest().ranged;
@@ -424,16 +430,17 @@ uint32_t load(const Om& om, const Placement& placement) {
   Context* context = nullptr;
   pass_on(current_context(&context));
   auto model = std::make_shared<Model>(compile(om), context, placement);
-  model->id = next_id.fetch_add(1, std::memory_order_relaxed);
-  std::unique_lock<std::shared_mutex> lock(registry_mutex);
-  registry[model->id] = model;
+  model->id = globals.next_id.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+  globals.registry[model->id] = model;
   return model->id;
 }
 
 std::shared_ptr<Model> find_model(uint32_t id) {
-  std::shared_lock<std::shared_mutex> lock(registry_mutex);
-  auto found = registry.find(id);
-  if (found == registry.end()) refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
+  std::shared_lock<std::shared_mutex> lock(globals.registry_mutex);
+  auto found = globals.registry.find(id);
+  if (found == globals.registry.end())
+    refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
   return found->second;
 }
 
@@ -446,8 +453,9 @@ aclError unload(uint32_t id) {
   if (model->busy())
     refuse(ACL_ERROR_RT_MODEL_RUNNING, "model %u has executions that are queued or running; synchronise first", id);
   {
-    std::unique_lock<std::shared_mutex> lock(registry_mutex);
-    if (registry.erase(id) == 0) refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
+    std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+    if (globals.registry.erase(id) == 0)
+      refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
   }
   model->retire();
   return ACL_SUCCESS;

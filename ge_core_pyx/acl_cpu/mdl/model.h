@@ -108,6 +108,7 @@ class Model : public std::enable_shared_from_this<Model> {
   std::unique_ptr<Instance> instance_;
   Placement placement_;
   bool owns_work_ = false, owns_weights_ = false;
+  std::atomic<bool> retired_{false};
 
   std::atomic<bool> calling_{false};
   std::atomic<int> in_flight_{0};

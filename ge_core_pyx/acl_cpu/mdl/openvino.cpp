@@ -86,7 +86,7 @@ struct Api {
 #undef MEMBER
 
 ov_core_t* core = nullptr;
-std::map<int, const DType*> dtype_of_code;
+auto& dtype_of_code = *new std::map<int, const DType*>;  // not destroyed at exit
 
 std::string last_error(int status) {
   std::string text = ov.ov_get_error_info(status);
