@@ -1,5 +1,6 @@
 """The backend in a real tritonserver: configurations, transports, batches, refusals, and a stop that leaves nothing."""
 
+import importlib.util
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from triton_helpers import TRANSPORTS, add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
 import ge_core
+from bench import run
 from ge_core import triton_server
 from ge_core.compile import compile_model
 from ge_core.triton_server import ServerError, TritonServer
@@ -116,6 +118,11 @@ class Repository:
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
         shutil.copy(template / "1" / "model.py", self.folder / "plain" / "1")
+        self.ocr = {}
+        if importlib.util.find_spec("rapidocr_onnxruntime") is not None:
+            self.ocr = {part: run.ocr_case(part, "cpu", "Ascend910B3", oms) for part in ("cls", "rec")}
+        for part, case in self.ocr.items():
+            add_model(self.folder, f"ocr_{part}", 'backend: "ge"\ndynamic_batching { }\n', case.om)
         self.good = sorted(path.name for path in self.folder.iterdir())
 
         self.add("batch_asked", BATCH_ASKED, "one")
@@ -185,6 +192,44 @@ def test_a_real_graph_computes_what_onnxruntime_does(server, repository, rows):
     expected = onnxruntime.InferenceSession(repository.graph).run(None, {"x": x})[0]
     (got,) = ask(server, "graph", {"x": x}, ["y"])
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+@pytest.fixture(params=["cls", "rec"])
+def ocr(request, repository):
+    """The text-direction and the text-recognition model: (its name, lines of text, onnxruntime's answers)."""
+    if not repository.ocr:
+        pytest.skip("rapidocr-onnxruntime is not installed")
+    case = repository.ocr[request.param]
+    lines = case.rows(8)["x"]
+    return case, lines, case.reference({"x": lines})[0]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_text_lines_read_the_same_direct_through_triton_and_in_onnxruntime(server, ocr, rows):
+    case, lines, expected = ocr
+    feeds = {"x": lines[:rows]}
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        direct = session.run(None, feeds)[0]
+        output = session.get_outputs()[0].name
+    np.testing.assert_allclose(direct, expected[:rows], rtol=0, atol=1e-3)
+    for transport in ("grpc", "http"):
+        (got,) = ask(server, case.name, feeds, [output], transport)
+        np.testing.assert_allclose(got, expected[:rows], rtol=0, atol=1e-3)
+
+
+def test_eight_clients_with_different_text_get_their_own(server, ocr):
+    case, lines, expected = ocr
+    output = ge_core.describe_model(case.om, "cpu").outputs[0].name
+
+    def one(number):
+        feeds = {"x": lines[number : number + 1]}
+        with closing(client(server, "grpc")) as connection:
+            return [infer(connection, case.name, feeds, [output])[0] for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as clients:
+        for number, answers in enumerate(clients.map(one, range(8))):
+            for got in answers:
+                np.testing.assert_allclose(got, expected[number : number + 1], rtol=0, atol=1e-3)
 
 
 def test_max_batch_size_0_answers_whole_shapes(server, repository):
