@@ -1,5 +1,6 @@
 """The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -194,6 +195,24 @@ def test_every_case_is_named_once(program):
     listed = [line.split("\t")[0] for line in call(program, "--list").splitlines()]
     assert sorted(listed) == sorted(CASES)
     assert len(set(CASES)) == len(CASES)
+
+
+def test_what_is_not_supported_says_so():
+    """Exactly these entry points of the model library are absent, and each leaves a reason."""
+    library = ctypes.CDLL(str(ROOT / "ge_core_pyx/acl_cpu/lib/9/libacl_mdl.so"))
+    library.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library._name], capture_output=True, text=True, check=True)
+    absent = re.findall(r" W (acl\w+)", symbols.stdout)
+    others = [
+        "aclmdlCreateAndGetOpDesc",
+        "aclmdlLoadFromFileWithQ",
+        "aclmdlLoadFromMemWithQ",
+        "aclmdlSetExternalWeightAddress",
+    ]
+    assert [name for name in absent if not name.startswith("aclmdlBundle")] == others
+    for name in absent:
+        assert getattr(library, name)() == (0 if name == "aclmdlBundleCreateQueryInfo" else 207000), name
+        assert name.encode() in library.aclGetRecentErrMsg(), name
 
 
 # --- real graphs ------------------------------------------------------------------------------------------------------
