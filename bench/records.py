@@ -120,7 +120,7 @@ def host() -> dict:
 def versions(**more: str | None) -> dict:
     """Return the versions of Python and of the packages that take part; absent ones are left out."""
     found = {"python": platform.python_version()}
-    for package in ("ge-core", "numpy", "tritonclient", "openvino", "onnxruntime", "nvidia-pytriton"):
+    for package in ("numpy", "tritonclient", "openvino", "onnxruntime", "nvidia-pytriton"):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

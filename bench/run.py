@@ -194,7 +194,11 @@ def _measure_group(
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
-        common = {"device": device, "host": records.host(), "versions": records.versions(tritonserver=triton)}
+        common = {
+            "device": device,
+            "host": records.host(),
+            "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
+        }
         for case, session, batches in prepared:
             bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
             yield _measure_model(bench, batches, options.transports)

@@ -120,8 +120,8 @@ NOTES = (
 )
 
 
-def show(out: Console, report: Report, remarks: list[str]) -> None:
-    """Print the short table of every model, then every detail table, the limits and the remarks."""
+def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
+    """Print the short table of every model, then every detail table, with `check` the limits, and the remarks."""
     models = report.summary["models"]
     out.print()
     for summary in models:
@@ -135,7 +135,7 @@ def show(out: Console, report: Report, remarks: list[str]) -> None:
         out.print(detail_table(summary, report.records))
     for line in NOTES:
         out.print(line.format(transport=models[0]["transport"]), style="dim")
-    if report.limits:
+    if check and report.limits:
         out.print("\nlimits", style="bold")
         table = Table(box=box.SIMPLE_HEAD)
         for heading in ("", "measured", "limit", ""):
