@@ -75,4 +75,3 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
     if parts:
         flush()
     return executions
-
