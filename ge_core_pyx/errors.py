@@ -73,6 +73,7 @@ _HINTS = {
     207005: "The device has no stream left; other processes hold them.",
     207008: "The device has no stream left; other processes hold them.",
     500000: "Usually no driver or no NPU: run `ge-core doctor`.",
+    507008: "The om was compiled for another SoC: compile it with --soc_version of this one (`ge-core info`).",
     507009: "The om was compiled for another SoC or another vNPU size.",
     507033: "Driver, firmware and CANN do not match, or the device is not mapped into this container.",
     507899: "The driver failed; run `ge-core doctor`.",
