@@ -12,7 +12,15 @@ from ge_core_pyx.model import TensorSpec
 
 from ge_core._version import __version__
 from ge_core.session import InferenceSession, ModelDescription, RuntimeInfo, describe_model, runtime_info
-from ge_core_pyx.errors import AclError, AclLoadError, AclMemoryError, AclTimeoutError, ModelFileError, UnsupportedError
+from ge_core_pyx.errors import (
+    AclError,
+    AclLoadError,
+    AclMemoryError,
+    AclTimeoutError,
+    DeviceMemoryError,
+    ModelFileError,
+    UnsupportedError,
+)
 
 __all__ = [
     "AclError",
