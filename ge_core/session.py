@@ -300,6 +300,8 @@ class InferenceSession:
     def recover(self) -> None:
         """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.
 
+        Waits up to 2 s for the work that failed to end.
+
         Raises
         ------
         UnsupportedError

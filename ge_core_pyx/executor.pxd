@@ -47,7 +47,7 @@ cdef class Executor:
 
 
 cdef class Part:
-    cdef Slot slot
+    cdef readonly Slot slot
     cdef int plan
     cdef size_t first, rows            # rows 0: the whole tensors
     cdef tuple cut                     # whole outputs cut back to these shapes; None: as they are

@@ -536,11 +536,10 @@ cdef class Executor:
     def _cut(self, Py_ssize_t rows):
         """How many rows each execution of a request takes."""
         cdef Py_ssize_t largest = self.description.max_rows
-        rest = rows % largest
-        parts = [largest] * (rows // largest)
-        if rest:
-            parts += [rest] if self.cuts is None else self.cuts[rest]
-        return parts
+        full, rest = divmod(rows, largest)
+        if self.cuts is not None:
+            return self.cuts[largest] * full + self.cuts[rest]
+        return [largest] * full + ([rest] if rest else [])
 
     def set_padding(self, dict output_axes, dict pad_values):
         """Which output axis follows which input axis, and what padded places of the inputs hold."""
