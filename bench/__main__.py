@@ -82,7 +82,7 @@ def latency(
     if json is not None:
         report.write(json)
         remarks.append(f"All records: {json}")
-    tables.show(tables.console(), report, remarks)
+    tables.show(tables.console(), report, remarks, check)
     raise typer.Exit(report.exit_code(check))
 
 

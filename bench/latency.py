@@ -53,14 +53,14 @@ class Plan:
 
 
 QUICK = Plan(
-    seconds=12,
+    seconds=10,
     first_seconds=75,
     min_rounds=20,
     max_rounds=200,
     floor_every=2,
-    load_seconds=7,
+    load_seconds=4,
     load_batches=20,
-    warm_up=5,
+    warm_up=3,
     pinned=False,
 )
 
@@ -190,9 +190,11 @@ def _check_answers(case: Case, batch: int, expected: list, answers: dict, exact:
 def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
     triton, direct = samples[("triton", transport)], samples[("direct", None)]
     floor_us = stats.percentile(samples[("floor", transport)], 50) / 1e3
+    compared = [samples[key] for key in (("triton", transport), ("floor", transport), ("c", None)) if key in samples]
     row = {
         "batch": batch,
         "transport": transport,
+        "stable": all(stats.is_stable(stats.sequential_windows(elapsed)) for elapsed in compared),
         "triton_minus_direct_us": round(stats.paired_gap(triton, direct).gap_us, 3),
         "floor_us": round(floor_us, 3),
         "floor_pause_ms": round(pause_s * 1e3, 3),
@@ -211,7 +213,8 @@ def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
 def load(bench: Bench, rows: int, transport: str) -> dict:
     """Measure rows/s: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
-    The clients use the model's second entry, which has Triton's dynamic batcher.
+    The clients use the model's second entry, which has Triton's dynamic batcher; a model that cannot be cut by rows has
+    none, and its clients send the whole input.
     """
     case, plan = bench.case, bench.plan
     inputs = case.rows(rows)
@@ -226,9 +229,14 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
         "bytes_in": sum(array.nbytes for array in inputs.values()),
         "bytes_out": sum(array.nbytes for array in expected),
     }
-    rates: dict = {}
-
-    def back_to_back(path: str, elapsed: list[int], wall_ns: int) -> None:
+    paths: dict[str, Callable[[int], list[int]]] = {}
+    if bench.c_library is not None:
+        buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
+        paths["c"] = CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers).run
+    once = stats.timed(lambda: bench.session.run(None, inputs))
+    paths["direct"] = lambda count: [once() for _ in range(count)]
+    rates: dict[str, float] = {}
+    for path, (elapsed, wall_ns) in stats.alternate(paths, batches).items():
         rates[path] = rows * len(elapsed) * 1e9 / wall_ns
         fields = {
             **sizes,
@@ -237,17 +245,6 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
             "stable": stats.is_stable(stats.sequential_windows(elapsed)),
         }
         bench.record("throughput", path, None, rows, fields)
-
-    if bench.c_library is not None:
-        buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-        c = CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers)
-        start_ns = time.perf_counter_ns()
-        elapsed = c.run(batches)
-        back_to_back("c", elapsed, time.perf_counter_ns() - start_ns)
-    once = stats.timed(lambda: bench.session.run(None, inputs))
-    start_ns = time.perf_counter_ns()
-    elapsed = [once() for _ in range(batches)]
-    back_to_back("direct", elapsed, time.perf_counter_ns() - start_ns)
 
     finished, elapsed = closed_loop(bench, transport, batches * rows, rows)
     rates["triton"] = stats.completion_rate(finished, rows)
@@ -327,9 +324,10 @@ def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[l
 def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -> Iterator[list]:
     with contextlib.ExitStack() as stack:
         callers = []
+        model = f"{bench.case.name}_batched" if bench.case.splittable else bench.case.name
         for number, arrays in enumerate(first_rows):
             shapes = {name: (array.shape, array.dtype) for name, array in zip(names, arrays, strict=True)}
-            request = Request(f"{bench.case.name}_batched", bench.case.rows(1, number), shapes)
+            request = Request(model, bench.case.rows(1, number), shapes)
             callers.append(connect(bench.endpoint, request, transport))
             stack.callback(callers[-1].close)
         yield callers
@@ -337,15 +335,16 @@ def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -
 
 def limits(rows: list[dict]) -> list[Limit]:
     """The limits that the llama7b preset's latency decides: G6a over grpc+shm, G6b with the lean client."""
+    judged = {
+        (row["transport"], row["batch"]): row for row in rows if "gap_us" in row and row["batch"] in LLAMA_GAP_LIMITS_MS
+    }
     found = []
-    for row in rows:
-        if "gap_us" not in row or row["batch"] not in LLAMA_GAP_LIMITS_MS:
-            continue
-        if row["transport"] == "grpc+shm":
-            found.append(Limit(f"G6a batch {row['batch']}: gap / cold floor, grpc+shm", row["gap_to_floor"], 1.0))
-        elif row["transport"] == "http+shm":
-            limit_ms = LLAMA_GAP_LIMITS_MS[row["batch"]]
-            found.append(
-                Limit(f"G6b batch {row['batch']}: gap in ms, http+shm", round(row["gap_us"] / 1e3, 3), limit_ms)
-            )
+    for (transport, batch), row in judged.items():
+        if transport == "grpc+shm":
+            what = f"G6a batch {batch}: gap / cold floor, grpc+shm"
+            found.append(Limit(what, row["gap_to_floor"], 1.0, row["stable"]))
+    for (transport, batch), row in judged.items():
+        if transport == "http+shm":
+            what = f"G6b batch {batch}: gap in ms, http+shm"
+            found.append(Limit(what, round(row["gap_us"] / 1e3, 3), LLAMA_GAP_LIMITS_MS[batch], row["stable"]))
     return found

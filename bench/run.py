@@ -63,7 +63,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
             library = c_path.compile_library(folder)
         except c_path.CPathError as reason:
             library = None
-            remarks.append(f"No c rows: {reason}. Gaps need them; direct is shown instead.")
+            remarks.append(f"No c rows: {reason}. The short table shows direct instead, and there is no gap.")
         for label, cases in groups(options, runtime, device, folder, say):
             for summary in _measure_group(options, runtime, device, folder / label, cases, library, report, say):
                 report.summary["models"].append(summary)
@@ -194,7 +194,11 @@ def _measure_group(
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
-        common = {"device": device, "host": records.host(), "versions": records.versions(tritonserver=triton)}
+        common = {
+            "device": device,
+            "host": records.host(),
+            "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
+        }
         for case, session, batches in prepared:
             bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
             yield _measure_model(bench, batches, options.transports)
@@ -202,11 +206,9 @@ def _measure_group(
 
 def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
     case = bench.case
+    transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
-    loaded = None
-    if case.splittable:
-        transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
-        loaded = measure.load(bench, bench.session.description.max_rows, transport)
+    loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
     if case.name == "llama7b" and case.timing.startswith("declared"):
         bench.report.limits.extend(measure.limits(gaps))
     return {
@@ -214,7 +216,7 @@ def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[s
         "device": bench.common["device"]["name"],
         "timing": case.timing,
         "batches": batches,
-        "transport": LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0],
+        "transport": transport,
         "direct_path": "c" if bench.c_library is not None else "direct",
         "gaps": gaps,
         "load": loaded,
@@ -222,12 +224,11 @@ def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[s
     }
 
 
-def _remarks(case: Case, has_c: bool, loaded: dict | None) -> list[str]:
+def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
-    remarks = [f"execution time {case.timing}; direct AscendCL is {called}"]
-    if loaded is not None:
-        remarks.append(
-            f"requests/s of one row: direct in batches of {loaded['batch']} back to back, Triton with "
-            f"{loaded['clients']} clients and its batcher"
-        )
-    return remarks
+    batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
+    clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    return [
+        f"execution time {case.timing}; direct AscendCL is {called}",
+        f"most requests/s: direct {batches}, Triton with {clients}",
+    ]

@@ -140,3 +140,25 @@ def interleave(
         if progress is not None:
             progress(number + 1)
     return samples
+
+
+def alternate(
+    paths: Mapping[str, Callable[[int], list[int]]],
+    count: int,
+    turns: int = 10,
+    clock: Callable[[], int] = time.perf_counter_ns,
+) -> dict[str, tuple[list[int], int]]:
+    """Let each path make `count` calls back to back, in `turns` turns, so that drift hits all alike.
+
+    A path takes a number of calls and returns the nanoseconds of each. Returns, for each path, those of all calls and
+    the wall-clock nanoseconds of its turns.
+    """
+    samples: dict[str, list[int]] = {name: [] for name in paths}
+    wall_ns = dict.fromkeys(paths, 0)
+    sizes = [count * (turn + 1) // turns - count * turn // turns for turn in range(turns)]
+    for size in filter(None, sizes):
+        for name, run in paths.items():
+            start = clock()
+            samples[name] += run(size)
+            wall_ns[name] += clock() - start
+    return {name: (samples[name], wall_ns[name]) for name in paths}

@@ -12,14 +12,14 @@ from rich.table import Table
 from bench.records import Record, Report
 
 WIDTH = 100
+PIPE_WIDTH = 120  # the tables fit 100 columns; a pipe has room for unusually large figures
 
 
 def console() -> Console:
     """Return the console for results: at least 100 columns wide, also where there is no terminal."""
     out = Console(file=sys.stdout, highlight=False)
-    if not out.is_terminal or out.width < WIDTH:
-        out = Console(file=sys.stdout, highlight=False, width=WIDTH)
-    return out
+    width = max(out.width, WIDTH) if out.is_terminal else PIPE_WIDTH
+    return Console(file=sys.stdout, highlight=False, width=width)
 
 
 def progress_console() -> Console:
@@ -35,7 +35,8 @@ def plain(text: str) -> str:
 def milliseconds(us: float | None) -> str:
     if us is None:
         return "–"
-    return f"{us / 1e3:.{3 if us < 10_000 else 2 if us < 100_000 else 1}f}"
+    size = abs(us)
+    return f"{us / 1e3:.{3 if size < 10_000 else 2 if size < 100_000 else 1}f}"
 
 
 def number(value: float) -> str:
@@ -51,7 +52,7 @@ def short_table(summary: dict, records: list[Record]) -> Table:
         for r in records
         if r.bench == "latency" and r.model == summary["model"]
     }
-    table = Table(title=f"{summary['model']} on {summary['device']}", box=box.SIMPLE_HEAVY, title_style="bold")
+    table = Table(box=box.SIMPLE_HEAVY)
     table.add_column("p50 latency", no_wrap=True)
     for batch in batches:
         table.add_column(f"batch {batch}", justify="right", no_wrap=True)
@@ -63,17 +64,15 @@ def short_table(summary: dict, records: list[Record]) -> Table:
     )
     for label, path, over, rate in rows:
         cells = [f"{milliseconds(p50[path, over, batch])} ms" for batch in batches]
-        table.add_row(label, *cells, number(load[rate]) if load else "–")
+        table.add_row(label, *cells, number(load[rate]))
     return table
 
 
 def detail_table(summary: dict, records: list[Record]) -> Table:
     """All rows of one model: percentiles in ms, rows/s, the gap to `c` with its spread, and gap / floor."""
-    table = Table(
-        title=f"{summary['model']} on {summary['device']}: details in ms", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
     table.add_column("", no_wrap=True)
-    for heading in ("n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10 … p90", "/floor"):
+    for heading in ("n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10…p90", "/floor", "-direct"):
         table.add_column(heading, justify="right", no_wrap=True)
     gaps = {(row["batch"], row["transport"]): row for row in summary["gaps"]}
     mine = [record for record in records if record.model == summary["model"]]
@@ -91,47 +90,54 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 
 
 def _cells(record: Record) -> list[str]:
-    name = record.path if record.transport is None else f"{record.path} {record.transport}"
     if record.bench == "throughput":
-        name += f" ×{record.concurrency}" if record.concurrency > 1 else f", batch {record.batch}"
-    if record.path == "floor" and "pause" in record.timing:
-        name = f"floor* {record.transport}"
+        name = f"{record.path} ×{record.concurrency}" if record.transport else f"{record.path}, batch {record.batch}"
+    else:
+        path = "floor*" if record.path == "floor" and "pause" in record.timing else record.path
+        name = f"{path} {record.transport or ''}".rstrip()
     times = [
         milliseconds(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)
     ]
-    return [name + ("" if record.stable else " ~"), str(record.n), *times, number(record.rows_per_s)]
+    return [name + ("" if record.stable else "~"), str(record.n), *times, number(record.rows_per_s)]
 
 
 def _gap_cells(gap: dict) -> list[str]:
-    if "gap_us" not in gap:
+    if not gap:
         return []
-    spread = f"{milliseconds(gap['gap_p10_us'])} … {milliseconds(gap['gap_p90_us'])}"
-    return [milliseconds(gap["gap_us"]), spread, f"{gap['gap_to_floor']:.2f}"]
+    to_direct = milliseconds(gap["triton_minus_direct_us"])
+    if "gap_us" not in gap:
+        return ["", "", "", to_direct]
+    spread = f"{milliseconds(gap['gap_p10_us'])}…{milliseconds(gap['gap_p90_us'])}"
+    return [milliseconds(gap["gap_us"]), spread, f"{gap['gap_to_floor']:.2f}", to_direct]
 
 
 NOTES = (
-    "c: the same AscendCL calls from C. direct: InferenceSession.run. floor: a Triton Python model that does nothing.",
-    "gap: p50 of Triton minus p50 of c; p10 … p90 of the differences, pair by pair. /floor: gap divided by the floor.",
-    "* after a pause as long as the model's execution. ~ unstable: windows differ by > 10 %. – under 100 samples.",
-    "http+shm is the bench's lean client: request bytes built beforehand, one open connection. ×16: clients.",
+    "c: AscendCL calls from C. direct: InferenceSession.run. floor: a Triton model that does nothing.",
+    "gap: p50 of Triton minus p50 of c. p10…p90: of the differences, pair by pair. /floor: gap / floor.",
+    "floor*: each call after a pause as long as the model's execution. p99 –: fewer than 100 samples.",
+    "-direct: p50 of Triton minus p50 of direct. http+shm: the bench's lean client.",
+    "~ unstable: three windows differ by over 10 %. ×16: clients of one row, over {transport}.",
 )
 
 
-def show(out: Console, report: Report, remarks: list[str]) -> None:
-    """Print the short table of every model, then every detail table, the limits and the remarks."""
+def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
+    """Print the short table of every model, then every detail table, with `check` the limits, and the remarks."""
     models = report.summary["models"]
     out.print()
     for summary in models:
+        out.print(f"{summary['model']} on {summary['device']}", style="bold")
         out.print(short_table(summary, report.records))
         for line in summary["remarks"]:
             out.print(f"  {line}", style="dim")
         out.print()
     for summary in models:
+        out.print(f"{summary['model']} on {summary['device']}: details in ms", style="bold")
         out.print(detail_table(summary, report.records))
     for line in NOTES:
-        out.print(line, style="dim")
-    if report.limits:
-        table = Table(title="limits", box=box.SIMPLE_HEAD)
+        out.print(line.format(transport=models[0]["transport"]), style="dim")
+    if check and report.limits:
+        out.print("\nlimits", style="bold")
+        table = Table(box=box.SIMPLE_HEAD)
         for heading in ("", "measured", "limit", ""):
             table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
         for limit in report.limits:

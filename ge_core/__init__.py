@@ -7,7 +7,7 @@
 Importing it opens no library and no device.
 """
 
-from ge_core_pyx.executor import Batch
+from ge_core_pyx.executor import Batch, Future
 from ge_core_pyx.model import TensorSpec
 
 from ge_core._version import __version__
@@ -28,6 +28,8 @@ __all__ = [
     "AclMemoryError",
     "AclTimeoutError",
     "Batch",
+    "DeviceMemoryError",
+    "Future",
     "InferenceSession",
     "ModelDescription",
     "ModelFileError",

@@ -77,7 +77,6 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
     return executions
 
 
-
 def cuts(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
     """The cheapest ways to run a number of rows, by the time each gear takes.
 

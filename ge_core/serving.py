@@ -150,8 +150,8 @@ class _Call(NamedTuple):
 class ServedModel:
     """Answers Triton's requests with one session.
 
-    Answers are views of the session's pinned output: Triton copies them after `execute` returned, so the batch behind
-    them is closed by the next `execute`, or by `close`. A model that cannot be cut by rows runs request by request.
+    Answers are views of the session's pinned output: Triton copies them after `execute` returned and before it calls
+    again, so the batch behind them stays until the next call. A model without rows runs request by request.
 
     Parameters
     ----------
@@ -191,7 +191,6 @@ class ServedModel:
     def execute(self, requests: Sequence) -> list:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
         try:
-            self._release()
             return self._answer(requests)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
@@ -202,6 +201,13 @@ class ServedModel:
         """Frees the device. Calling it again does nothing."""
         self._release()
         self._session.close()
+
+    def _borrow(self, rows: int):
+        """The batch for so many rows: the last call's one if it had as many, which spares its views."""
+        if self._held is None or self._held.rows != rows:
+            self._release()
+            self._held = self._session.borrow(rows)
+        return self._held
 
     def _release(self):
         if self._held is not None:
@@ -250,35 +256,32 @@ class ServedModel:
         return _Call(position, arrays, rows, request.requested_output_names())
 
     def _run_together(self, calls: list[_Call], total: int, responses: list):
-        """The usual case: one execution, each request a range of its rows, answered by views."""
-        batch = None
+        """The usual case: one execution, each request a range of its rows, answered by views.
+
+        The responses are made before the run, so that nothing but returning them is left to do after it.
+        """
         try:
-            batch = self._session.borrow(total)
-            row = 0
-            for _, arrays, rows, _ in calls:
+            batch, row = self._borrow(total), 0
+            for position, arrays, rows, wanted in calls:
                 for name, array in zip(self._input_names, arrays, strict=True):
                     batch.write(name, row, array)
+                outputs, tensors = batch.outputs, []
+                for name, own_name, multiple in self._outputs:
+                    if name in wanted:
+                        array = outputs[own_name]
+                        if rows != total:
+                            array = array[row * multiple : (row + rows) * multiple]
+                        tensors.append(self._tensor(name, array))
+                responses[position] = self._response(tensors)
                 row += rows
             batch.run()
         except Exception as error:
             self._fail(calls, error, responses)
-            if batch is not None:
-                batch.close()
-            return
-        self._held, outputs, row = batch, batch.outputs, 0
-        for position, _, rows, wanted in calls:
-            tensors = []
-            for name, own_name, multiple in self._outputs:
-                if name in wanted:
-                    array = outputs[own_name]
-                    if rows != total:
-                        array = array[row * multiple : (row + rows) * multiple]
-                    tensors.append(self._tensor(name, array))
-            row += rows
-            responses[position] = self._response(tensors)
+            self._release()
 
     def _run_parts(self, calls: list[_Call], responses: list):
         """More rows than the largest gear: several executions, their rows copied into arrays of the requests' own."""
+        self._release()
         results: list[dict] = [{} for _ in calls]
         for execution in plan([call.rows for call in calls], self._gears):
             try:
@@ -345,7 +348,7 @@ def _fits(shape: tuple[int, ...], dims: tuple[int | None, ...]) -> bool:
 def _array(tensor, name: str) -> np.ndarray:
     try:
         return tensor.as_numpy()
-    except Exception:  # the stub's own exception type, for BF16 alone
+    except Exception:  # of a type that the stub alone knows; BF16 has no array
         raise RequestError(
             f"input '{name}': BF16 is not taken; send FP32 or FP16 as the model's metadata says"
         ) from None

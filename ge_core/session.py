@@ -137,16 +137,16 @@ class InferenceSession:
     submit_timeout_ms : int, optional
         How long a call waits for a free slot; None waits for ever.
     execute_timeout_ms : int, optional
-        How long one execution may take, its turn on the device included; None waits for ever. After it the slot is given
-        up. Also sets the device's own operator time limit, which is one for the process.
+        How long one execution may take, its turn on the device included; None waits for ever. After it the slot is
+        given up. Also sets the device's own operator time limit, which is one for the process.
     output_axes : mapping, optional
-        For gears of other axes than the batch: ``{output: {axis: (input, axis)}}`` says which axis of an output grows with
-        which axis of an input. Inputs between gears are then padded up to one and the outputs cut back.
+        For gears of other axes than the batch: ``{output: {axis: (input, axis)}}`` says which axis of an output grows
+        with which axis of an input. Inputs between gears are then padded up to one and the outputs cut back.
     pad_value : number or mapping of input name to number
         What padded places hold; default 0.
     gear_plan : str
-        ``smallest`` (default): a request runs in the smallest gear that holds it. ``time``: it is cut into the gears with the
-        least predicted time, from `gear_times_ms` or times measured when the session opens.
+        ``smallest`` (default): a request runs in the smallest gear that holds it. ``time``: it is cut into the gears
+        with the least predicted time, from `gear_times_ms` or times measured when the session opens.
     gear_times_ms : sequence of float, optional
         One execution time per gear, for ``gear_plan="time"``.
 
@@ -268,8 +268,8 @@ class InferenceSession:
     def submit(self, inputs: dict, output_names=None) -> executor.Future:
         """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
 
-        Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or the
-        future died, so results must be taken. Arguments and errors are those of run().
+        Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or
+        the future died, so results must be taken. Arguments and errors are those of run().
         """
         return self._executor.submit(output_names, inputs)
 
@@ -323,8 +323,8 @@ class InferenceSession:
         Parameters
         ----------
         wait : bool
-            True: futures in flight get their results first. False: their result() raises CancelledError. A borrowed batch,
-            or a run() in another thread, keeps its slot until it ends.
+            True: futures in flight get their results first. False: their result() raises CancelledError. A borrowed
+            batch, or a run() in another thread, keeps its slot until it ends.
         """
         self._executor.close(wait)
 
@@ -369,18 +369,22 @@ def _padding(description, output_axes, pad_value):
     axes = {}
     for name, mapping in dict(output_axes or {}).items():
         if name not in outputs:
-            raise ValueError(f"output_axes: no output {name!r}; this model has {', '.join(map(str, description.outputs))}")
+            raise ValueError(
+                f"output_axes: no output {name!r}; this model has {', '.join(map(str, description.outputs))}"
+            )
         axes[outputs[name].name] = {}
         for axis, (source, source_axis) in mapping.items():
             spec = inputs.get(source)
             if spec is None or not 0 <= source_axis < len(spec.shape) or not 0 <= axis < len(outputs[name].shape):
                 raise ValueError(
-                    f"output_axes: axis {axis} of {outputs[name]} cannot follow axis {source_axis} of input {source!r}; this "
-                    f"model has {', '.join(map(str, description.inputs))}"
+                    f"output_axes: axis {axis} of {outputs[name]} cannot follow axis {source_axis} of {source!r}; "
+                    f"this model has {', '.join(map(str, description.inputs))}"
                 )
             axes[outputs[name].name][axis] = (spec.name, source_axis)
     values = dict(pad_value) if hasattr(pad_value, "items") else {spec.name: pad_value for spec in description.inputs}
     unknown = [name for name in values if name not in inputs]
     if unknown:
-        raise ValueError(f"pad_value: no input {unknown[0]!r}; this model has {', '.join(map(str, description.inputs))}")
+        raise ValueError(
+            f"pad_value: no input {unknown[0]!r}; this model has {', '.join(map(str, description.inputs))}"
+        )
     return axes, {inputs[name].name: value for name, value in values.items()}

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+INSTALLED = Path("/opt/tritonserver/bin/tritonserver")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STUB = "triton_python_backend_stub"
 PIECES = ("libtriton_python.so", "triton_python_backend_utils.py")
@@ -65,15 +66,15 @@ def find() -> Installation:
         Nothing found, or what was found cannot work with this Python or this NumPy; it says what to do.
     """
     on_path = shutil.which("tritonserver")
-    for binary in filter(None, (on_path, "/opt/tritonserver/bin/tritonserver")):
+    for binary in filter(None, (on_path, INSTALLED)):
         if os.access(binary, os.X_OK):
             backends = Path(binary).resolve().parents[1] / "backends"
             return _installation(Path(binary), backends, backends / "python" / STUB)
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
         raise ServerError(
-            "no tritonserver: not on PATH, not in /opt/tritonserver/bin, and nvidia-pytriton is not installed for "
-            f"{sys.executable}. Run `pip install 'ge_core[server]'` (Python < 3.13), or put tritonserver on PATH"
+            f"no tritonserver: not on PATH, no {INSTALLED}, and nvidia-pytriton is not installed for {sys.executable}. "
+            "Run `pip install 'ge_core[server]'` (Python < 3.13), or put tritonserver on PATH"
         )
     root = Path(spec.submodule_search_locations[0]) / "tritonserver"
     if int(version("numpy").split(".")[0]) >= 2:
@@ -281,6 +282,7 @@ class TritonServer:
         flags |= {"--exit-timeout-secs": str(exit_timeout_s)}
         found, self._arguments = _split(arguments, flags)
         self._flags = flags | found
+        self.exit_timeout_s = int(self._flags["--exit-timeout-secs"])
         if self._flags["--allow-http"].lower() not in ("true", "1"):
             raise ServerError("--allow-http must stay on: readiness is asked over HTTP")
         self.http, self.grpc, self.metrics = (
@@ -325,7 +327,7 @@ class TritonServer:
                 )
             prepare(installation, self._folder)
             self._process = subprocess.Popen(
-                [installation.binary, *self._command_line()],
+                [installation.binary, *self._command_line(self._folder)],
                 env=environment(self._folder, self._runtime, self._environ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -341,14 +343,14 @@ class TritonServer:
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
 
-    def _command_line(self) -> list[str]:
+    def _command_line(self, folder: Path) -> list[str]:
         repository = self.repository
         if not _SAFE_PATH.fullmatch(str(repository)):
-            repository = self._folder / "repository"
+            repository = folder / "repository"
             repository.symlink_to(self.repository)
         return [
             f"--model-repository={repository}",
-            f"--backend-directory={self._folder / 'backends'}",
+            f"--backend-directory={folder / 'backends'}",
             *(f"{flag}={value}" for flag, value in self._flags.items()),
             *self._arguments,
             f"--backend-config=python,shm-region-prefix-name={self.prefix}",
@@ -411,7 +413,7 @@ class TritonServer:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(int(self._flags["--exit-timeout-secs"]) + 10)
+                process.wait(self.exit_timeout_s + 10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

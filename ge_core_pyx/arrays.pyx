@@ -104,7 +104,9 @@ cdef object from_dlpack(value):
     owner.capsule = capsule
     tensor = &managed.tensor
     if tensor.device.device_type not in HOST_DEVICES:
-        raise ValueError(f"expected an array in host memory, got a DLPack tensor on device type {tensor.device.device_type}")
+        raise ValueError(
+            f"expected an array in host memory, got a DLPack tensor on device type {tensor.device.device_type}"
+        )
     code = (tensor.dtype.code, tensor.dtype.bits)
     row = next((row for row in dtypes.TABLE if row.dlpack == code), None)
     if row is None or tensor.dtype.lanes != 1:

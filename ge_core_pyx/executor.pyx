@@ -7,14 +7,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, aclrtContext, api, check, refuse_fork, usable
+from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
 from ge_core_pyx.arrays cimport Source, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.memory cimport DeviceBuffer
 from ge_core_pyx.slot cimport Plan, RangeSlot, Slot, Tensor
 
 import concurrent.futures
-import itertools
 import math
 import threading
 import time
@@ -110,7 +108,6 @@ cdef class Executor:
     def __init__(
         self, runtime, device_ids, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1,
     ):
-        cdef Device device
         self.path = path
         self.slots_per_device = slots
         self.submit_timeout_ms = submit_timeout_ms
@@ -134,8 +131,8 @@ cdef class Executor:
         self.description = model.describe(context, self.path)
         if len(self.description.reserved) > bool(self.description.gears):
             raise errors.UnsupportedError(
-                f"{self.path} was compiled with dynamic AIPP, whose parameters ge_core has no way to take yet; compile it "
-                "with static AIPP"
+                f"{self.path} was compiled with dynamic AIPP, whose parameters ge_core has no way to take yet; compile "
+                "it with static AIPP"
             )
         if self.description.gear_kind != "range":
             self.sizes = model.query_size(context, self.path)
@@ -144,10 +141,10 @@ cdef class Executor:
                 free, total = device.context.memory_info()
                 if self.budget.device_bytes > free:
                     raise errors.DeviceMemoryError(
-                        f"{self.path} needs {self.budget} on device {device.context.device_id}, where {free:,} of {total:,} "
-                        "bytes are free: use fewer slots, smaller gears, or another device"
+                        f"{self.path} needs {self.budget} on device {device.context.device_id}, where {free:,} of "
+                        f"{total:,} bytes are free: use fewer slots, smaller gears, or another device"
                     )
-        for index, device in enumerate(self.devices):
+        for index in range(len(self.devices)):
             for _ in range(self.slots_per_device):
                 self._add_slot(index)
         slot = (<Device>self.devices[0]).slots[0]
@@ -216,8 +213,8 @@ cdef class Executor:
         if self.closed:
             raise RuntimeError(f"the session of {self.path} is closed")
         raise errors.UnsupportedError(
-            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or close it "
-            "and open a new one; if that fails too, end the process."
+            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or "
+            "close it and open a new one; if that fails too, end the process."
         )
 
     def _wait(self):
@@ -299,7 +296,7 @@ cdef class Executor:
             device.unhealthy = str(error)
         if device.unhealthy is not None:
             for other in device.free:  # no new work for this device
-                slots_module_close(other)
+                _close_quietly(other)
             device.free.clear()
             device.slots = [other for other in device.slots if not other.closed]
         self.refusing = self.closed or self.unhealthy is not None
@@ -325,14 +322,14 @@ cdef class Executor:
                 continue
             if device.sticky:
                 raise errors.UnsupportedError(
-                    f"device {device.context.device_id} reported {device.unhealthy}: nothing inside this process is known to "
-                    "repair that. End the process and start it again; if a new one fails at once, reset the device with "
-                    "`npu-smi set -t reset`."
+                    f"device {device.context.device_id} reported {device.unhealthy}: nothing inside this process is "
+                    "known to repair that. End the process and start it again; if a new one fails at once, reset the "
+                    "device with `npu-smi set -t reset`."
                 )
             if slots_module.abandoned(device.context):
                 raise errors.UnsupportedError(
-                    f"work on device {device.context.device_id} has still not ended ({device.unhealthy}); try again later, or "
-                    "end the process"
+                    f"work on device {device.context.device_id} has still not ended ({device.unhealthy}); try again "
+                    "later, or end the process"
                 )
             while len(device.slots) < self.slots_per_device:
                 self._add_slot(index)
@@ -372,8 +369,8 @@ cdef class Executor:
             i += 1
         if self.description.gear_kind == "static" and views[0].shape[0] != self.description.max_rows:
             raise ValueError(
-                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; pad "
-                "them, or compile batch gears"
+                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; "
+                "pad them, or compile batch gears"
             )
         return views[0].shape[0]
 
@@ -546,11 +543,11 @@ cdef class Executor:
         self.output_axes, self.pad_values = output_axes, pad_values
 
     def set_cuts(self, cuts):
-        """`cuts[n]`: the executions that n rows (up to the largest gear) are cut into; None: one in the smallest gear."""
+        """`cuts[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
         self.cuts = cuts
 
     cdef Future _submit_whole(self, Py_buffer* views, list wanted):
-        """A request of a model that cannot be cut by rows: at exactly one gear's shapes, padded to one, or of a range."""
+        """A request of a model that cannot be cut by rows: of one gear's shapes, padded to one, or of a range."""
         cdef Future future = Future.__new__(Future)
         cdef Part part = Part.__new__(Part)
         cdef Slot slot
@@ -594,7 +591,9 @@ cdef class Executor:
                 for size, (low, high) in zip(shape, limits):
                     if size < low or (high is not None and size > high):
                         text = ", ".join(f"{a}~{'' if b is None else b}" if a != b else str(a) for a, b in limits)
-                        raise ValueError(f"input {spec.name!r}: expected {spec.dtype}[{text}], got {spec.dtype}{list(shape)}")
+                        raise ValueError(
+                            f"input {spec.name!r}: expected {spec.dtype}[{text}], got {spec.dtype}{list(shape)}"
+                        )
             return 0, None
         plan = self.plans_by_shapes.get(shapes)
         if plan is not None:
@@ -610,7 +609,9 @@ cdef class Executor:
                 plan = min(fitting)[1]
                 return plan, self._cut_shapes(shapes, gears[plan], slot.gears[plan][1])
         known = " or ".join(str(list(gear)) for gear in gears)
-        why = description.not_rows if description.gear_kind in ("static", "batch") else "declare output_axes to have it padded"
+        why = "declare output_axes to have it padded"
+        if description.gear_kind in ("static", "batch"):
+            why = description.not_rows
         raise ValueError(f"the om takes input shapes {known}, got {list(shapes)} ({why})")
 
     def _cut_shapes(self, shapes, gear, output_shapes):
@@ -730,7 +731,7 @@ cdef class Executor:
             raise first
 
 
-def slots_module_close(slot):
+def _close_quietly(slot):
     try:
         slot.close()
     except errors.AclError:
@@ -1007,7 +1008,7 @@ cdef class Batch:
                 raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
         plan, cut = executor._place(wanted)
         if cut is not None:
-            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run(), which pads")
+            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
         self.executor = executor
         self.slot = executor.acquire()
         self.hold = Hold.__new__(Hold, executor, self.slot)

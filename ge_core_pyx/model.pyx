@@ -353,8 +353,8 @@ cdef class Model:
         Load, execution and unload happen in it.
     path : str
     sizes : (int, int), optional
-        Work and weight bytes from query_size(); the memory is then ge_core's. None for range models, which AscendCL gives
-        memory of its own.
+        Work and weight bytes from query_size(); the memory is then ge_core's. None for range models, which AscendCL
+        gives memory of its own.
     weights : DeviceBuffer, optional
         Weight memory of another load of the same file, shared with it.
     """

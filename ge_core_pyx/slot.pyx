@@ -1,11 +1,11 @@
 """One batch in flight: a loaded model, a stream, and memory and datasets made beforehand."""
 
 cimport cython
-from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclDataBuffer, aclError, aclmdlIODims, aclrtContext, aclrtStream, aclTensorDesc, api, check
+from ge_core_pyx.acl cimport aclError, aclmdlIODims, aclrtContext, aclrtStream, aclTensorDesc, api, check
 from ge_core_pyx.device cimport Context, Stream
 from ge_core_pyx.memory cimport DeviceBuffer, PinnedBuffer, padded
 from ge_core_pyx.model cimport Dataset, Model
@@ -416,8 +416,8 @@ cdef class Slot:
 cdef class RangeSlot(Slot):
     """A model whose shapes are known only with the request.
 
-    AscendCL walks such a graph on the host inside aclmdlExecuteAsync, so a thread of the slot's own calls it: time limits
-    hold and other slots go on. Memory grows to what the requests needed so far. An output of unknown size is run
+    AscendCL walks such a graph on the host inside aclmdlExecuteAsync, so a thread of the slot's own calls it: time
+    limits hold and other slots go on. Memory grows to what the requests needed so far. An output of unknown size is run
     synchronously once, which lets AscendCL allocate it, and asynchronously with the size learnt for these input shapes.
     """
 

@@ -14,7 +14,9 @@ class Graph:
 
     def __init__(self, folder, nodes, inputs, outputs, constants=(), **options):
         def infos(rows):
-            return [helper.make_tensor_value_info(name, dtypes.by_name(dtype).onnx, shape) for name, dtype, shape in rows]
+            return [
+                helper.make_tensor_value_info(name, dtypes.by_name(dtype).onnx, shape) for name, dtype, shape in rows
+            ]
 
         initializers = [numpy_helper.from_array(array, name) for name, array in dict(constants).items()]
         graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), initializers)
@@ -98,5 +100,3 @@ def nonzero(folder):
     return Graph(
         folder, nodes, [("x", "float32", ["n", "m"])], [("places", "int64", [2, "k"])], input_shape="x:1~64,1~64"
     )
-
-

@@ -1,10 +1,12 @@
 """The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
 
+import ctypes
 import os
 import re
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +97,7 @@ MODELS = {
     "soc310": STATIC | {"soc": "Ascend310P3"},
     "soc_family": STATIC | {"soc": "Ascend910B1"},
     "weights": STATIC | {"weight_bytes": 4096, "work_bytes": 8192},
+    "heavy": STATIC | {"weight_bytes": 2 << 20},
     "slow": SLOW | {"exec_us": 50_000},
     "wide": WIDE,
     "weights_wide": WIDE,
@@ -194,6 +197,24 @@ def test_every_case_is_named_once(program):
     assert len(set(CASES)) == len(CASES)
 
 
+def test_what_is_not_supported_says_so():
+    """Exactly these entry points of the model library are absent, and each leaves a reason."""
+    library = ctypes.CDLL(str(ROOT / "ge_core_pyx/acl_cpu/lib/9/libacl_mdl.so"))
+    library.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library._name], capture_output=True, text=True, check=True)
+    absent = re.findall(r" W (acl\w+)", symbols.stdout)
+    others = [
+        "aclmdlCreateAndGetOpDesc",
+        "aclmdlLoadFromFileWithQ",
+        "aclmdlLoadFromMemWithQ",
+        "aclmdlSetExternalWeightAddress",
+    ]
+    assert [name for name in absent if not name.startswith("aclmdlBundle")] == others
+    for name in absent:
+        assert getattr(library, name)() == (0 if name == "aclmdlBundleCreateQueryInfo" else 207000), name
+        assert name.encode() in library.aclGetRecentErrMsg(), name
+
+
 # --- real graphs ------------------------------------------------------------------------------------------------------
 
 onnx_needed = pytest.mark.skipif(not openvino_folder(), reason="needs OpenVINO")
@@ -274,7 +295,9 @@ def test_a_graph_with_batch_gears_equals_onnxruntime(program, tmp_path, batch):
 @onnx_needed
 def test_a_graph_with_ranges_equals_onnxruntime(program, tmp_path):
     onnx, (inputs, outputs) = cnn(-1, -1, -1)
-    description = manifest(inputs, outputs, ranges={"x": [[1, 8], [3, 3], [4, 64], [4, -1]]}, kind="graph", format="NCHW")
+    description = manifest(
+        inputs, outputs, ranges={"x": [[1, 8], [3, 3], [4, 64], [4, -1]]}, kind="graph", format="NCHW"
+    )
     om.write(tmp_path / "cnn.om", description, onnx)
     x = np.random.default_rng(1).normal(size=(3, 3, 9, 70)).astype("f4")
     (got,) = execute(program, tmp_path / "cnn.om", [x], 1, "--shape", "3,3,9,70")
@@ -303,8 +326,8 @@ def test_arithmetic_in_every_data_type(program, tmp_path, dtype):
 
 
 @onnx_needed
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
-                                   "uint32", "uint64", "bool"])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+                                   "uint16", "uint32", "uint64", "bool"])  # fmt: skip
 def test_values_of_every_data_type_pass_unchanged(program, tmp_path, dtype):
     rows = [("x", dtype, [2, 3])], [("y", dtype, [3, 2])]
     onnx = graph([("Transpose", ["x"], ["y"])], *rows)
@@ -364,3 +387,55 @@ def test_openvino_that_is_not_there(program, tmp_path):
                           env=os.environ | {"GE_CORE_OPENVINO": str(tmp_path / "nothing")})  # fmt: skip
     assert done.returncode == 1
     assert f"GE_CORE_OPENVINO={tmp_path / 'nothing'}: expected libopenvino_c.so" in done.stderr
+
+
+def python(script):
+    script = SCRIPT_HEAD.format(library=str(ROOT / "ge_core_pyx/acl_cpu/lib/8.1/libascendcl.so")) + script
+    environ = os.environ | {"GE_CORE_OPENVINO": openvino_folder()}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environ)
+    assert done.returncode == 0, done.stderr
+
+
+SCRIPT_HEAD = """
+import ctypes
+acl = ctypes.CDLL({library!r})
+assert acl.aclInit(None) == 0 and acl.aclrtSetDevice(0) == 0
+def load(path):
+    model = ctypes.c_uint32()
+    assert acl.aclmdlLoadFromFile(path.encode(), ctypes.byref(model)) == 0
+    return model
+"""
+
+
+@onnx_needed
+def test_loads_of_one_file_share_its_weights(tmp_path):
+    rows = [("x", "float32", [1, 2048])], [("y", "float32", [1, 2048])]
+    weights = np.random.default_rng(0).normal(size=(2048, 2048)).astype("f4")  # 16 MiB
+    onnx = graph([("MatMul", ["x", "w"], ["y"])], *rows, {"w": weights})
+    om.write(tmp_path / "large.om", manifest(*rows, kind="graph"), onnx)
+    python(f"""
+def resident_mib():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+models = [load({str(tmp_path / "large.om")!r})]
+before = resident_mib()
+models += [load({str(tmp_path / "large.om")!r}) for _ in range(4)]
+assert resident_mib() - before < 16
+assert len({{model.value for model in models}}) == 5
+assert [acl.aclmdlUnload(model) for model in models] == [0] * 5
+""")
+
+
+@onnx_needed
+def test_it_lives_beside_the_openvino_package(tmp_path):
+    onnx, (inputs, outputs) = cnn(2)
+    om.write(tmp_path / "cnn.om", manifest(inputs, outputs, kind="graph", format="NCHW"), onnx)
+    python(f"""
+model = load({str(tmp_path / "cnn.om")!r})
+import numpy as np, openvino
+from openvino import opset13
+x = opset13.parameter([2], np.float32)
+compiled = openvino.Core().compile_model(openvino.Model([opset13.relu(x)], [x]), "CPU")
+assert compiled([np.float32([-1, 1])])[0].tolist() == [0, 1]
+again = load({str(tmp_path / "cnn.om")!r})
+assert [acl.aclmdlUnload(model), acl.aclmdlUnload(again)] == [0, 0]
+""")

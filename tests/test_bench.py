@@ -1,8 +1,10 @@
 """The bench: its statistics on known samples and a virtual clock, its records, and one tiny live run."""
 
+import importlib.util
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import ge_core
 from bench import c_path, clients, latency, models, records, run, serve, stats, tables
 from ge_core.compile import compile_model
 
@@ -144,12 +147,29 @@ def test_interleave_spreads_drift_over_all_calls():
     assert abs(stats.paired_gap(samples["a"], samples["b"]).gap_us) < 0.05
 
 
+def test_turns_share_the_calls_and_count_wall_clock():
+    clock = VirtualClock()
+    sizes = []
+
+    def path(us, idle_us):
+        def run(count):
+            sizes.append(count)
+            clock.now_ns += round(count * (us + idle_us) * 1e3)
+            return [us * 1000] * count
+
+        return run
+
+    found = stats.alternate({"c": path(100, 0), "direct": path(100, 25)}, 25, clock=clock)
+    assert found == {"c": ([100_000] * 25, 2_500_000), "direct": ([100_000] * 25, 3_125_000)}
+    assert sizes[:6] == [2, 2, 3, 3, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("plan", "round_s", "smallest", "rounds"),
     [
         (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
         (latency.QUICK, 0.64, False, 20),
-        (latency.QUICK, 0.1, False, 120),
+        (latency.QUICK, 0.1, False, 100),
         (latency.QUICK, 0.001, True, 200),
         (latency.QUICK, 5.0, True, 20),
         (latency.Plan(), 0.001, False, 1000),
@@ -191,23 +211,28 @@ def test_report_has_the_documented_form(tmp_path):
     ("limit", "stable", "code"), [(1.0, True, 0), (0.5, True, 3), (0.5, False, 3), (1.0, False, 4)]
 )
 def test_exit_codes(limit, stable, code):
-    report = records.Report([record(stable=stable)], {}, [records.Limit("G6a", 0.9, limit)])
+    report = records.Report([record(stable=False)], {}, [records.Limit("G6a", 0.9, limit, stable)])
     assert report.exit_code(check=True) == code
     assert report.exit_code(check=False) == 0
 
 
+def test_without_limits_every_row_must_be_stable():
+    assert records.Report([record()], {}, []).exit_code(check=True) == 0
+    assert records.Report([record(), record(stable=False)], {}, []).exit_code(check=True) == 4
+
+
 def test_limits_of_the_llama_preset():
     rows = [
-        {"batch": 1, "transport": "grpc+shm", "gap_us": 800.0, "gap_to_floor": 0.8},
-        {"batch": 8, "transport": "http+shm", "gap_us": 1150.0, "gap_to_floor": 0.9},
-        {"batch": 4, "transport": "grpc", "gap_us": 9000.0, "gap_to_floor": 0.9},
-        {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1},
+        {"batch": 1, "transport": "grpc+shm", "gap_us": 800.0, "gap_to_floor": 0.8, "stable": True},
+        {"batch": 8, "transport": "http+shm", "gap_us": 1150.0, "gap_to_floor": 0.9, "stable": False},
+        {"batch": 4, "transport": "grpc", "gap_us": 9000.0, "gap_to_floor": 0.9, "stable": True},
+        {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1, "stable": True},
         {"batch": 4, "transport": "grpc+shm"},
     ]
     found = latency.limits(rows)
-    assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok) for limit in found] == [
-        ("G6a batch 1", 0.8, 1.0, True),
-        ("G6b batch 8", 1.15, 1.1, False),
+    assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
+        ("G6a batch 1", 0.8, 1.0, True, True),
+        ("G6b batch 8", 1.15, 1.1, False, False),
     ]
 
 
@@ -327,30 +352,43 @@ TINY = latency.Plan(
 )
 
 
+def synthetic_case(folder: Path, name: str, **description) -> models.Case:
+    source = folder / f"{name}.json"
+    source.write_text(json.dumps(description))
+    return run.om_case(name, compile_model(source, folder / name, runtime="cpu").path, "cpu")
+
+
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """The report of a tiny run of all paths on a synthetic model of two gears."""
+    """The report of a tiny run of all paths on two models: one of two gears, one that cannot be cut by rows."""
     folder = tmp_path_factory.mktemp("bench")
-    source = folder / "tiny.json"
-    description = {
-        "inputs": [
+    tiny = synthetic_case(
+        folder,
+        "tiny",
+        inputs=[
             {"name": "x", "dtype": "int32", "shape": [-1, 8]},
             {"name": "y", "dtype": "float32", "shape": [-1, 3]},
         ],
-        "outputs": [
+        outputs=[
             {"name": "a", "dtype": "float32", "shape": [-1, 5]},
             {"name": "b", "dtype": "int64", "shape": [-1, 2, 2]},
         ],
-        "dynamic_batch_size": [1, 2],
-        "exec_us": [3000, 4000],
-    }
-    source.write_text(json.dumps(description))
-    om = compile_model(source, folder / "tiny", runtime="cpu").path
-    before = set(os.listdir("/dev/shm"))
-    options = run.Options(presets=(), model=om, runtime="cpu", batches=(1, 2, 4), plan=TINY)
+        dynamic_batch_size=[1, 2],
+        exec_us=[3000, 4000],
+    )
+    whole = synthetic_case(
+        folder,
+        "whole",
+        inputs=[{"name": "x", "dtype": "float32", "shape": [3, 8]}, {"name": "mask", "dtype": "bool", "shape": [5]}],
+        outputs=[{"name": "y", "dtype": "int8", "shape": [7]}],
+        exec_us=1000,
+    )
     lines = []
-    report, remarks = run.latency(options, lines.append)
-    assert not [name for name in set(os.listdir("/dev/shm")) - before if name.startswith("ge_core_bench")]
+    options = run.Options(presets=(), runtime="cpu", batches=(1, 2, 4), plan=TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "groups", lambda *arguments: [("both", [tiny, whole])])
+        report, remarks = run.latency(options, lines.append)
+    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
     return report, remarks, lines
 
 
@@ -359,10 +397,12 @@ def test_live_run_measures_every_path(live):
     c = ["c", "c-pinned"] if "c" in {r.path for r in report.records} else []
     ways = [(path, None) for path in [*c, "direct"]]
     ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
-    for batch in (1, 2):
-        found = [(r.path, r.transport) for r in report.records if r.bench == "latency" and r.batch == batch]
-        assert sorted(found, key=str) == sorted(ways, key=str)
-    assert not [r for r in report.records if r.batch > 2]
+    for model, batches in (("tiny", {1, 2}), ("whole", {1})):
+        mine = [r for r in report.records if r.model == model and r.bench == "latency"]
+        assert {r.batch for r in mine} == batches
+        for batch in batches:
+            found = [(r.path, r.transport) for r in mine if r.batch == batch]
+            assert sorted(found, key=str) == sorted(ways, key=str)
     assert any("tiny batch 2" in line for line in lines)
 
 
@@ -376,39 +416,60 @@ def test_live_records_are_complete(live):
         assert r.p99_us is None or r.n >= 100
         assert r.rows_per_s > 0
         assert r.host["cores"] >= 1
-        assert r.versions["tritonserver"]
-        assert r.bytes_in == r.batch * (8 * 4 + 3 * 4)
-        assert r.bytes_out == r.batch * (5 * 4 + 4 * 8)
-        wanted = "ms pause before each call" if r.path == "floor" else "declared 3/4 ms"
-        assert wanted in r.timing
+        assert {"ge_core", "python", "numpy", "tritonclient", "tritonserver"} <= set(r.versions)
+        if r.model == "tiny":
+            assert r.bytes_in == r.batch * (8 * 4 + 3 * 4)
+            assert r.bytes_out == r.batch * (5 * 4 + 4 * 8)
+            wanted = "ms pause before each call" if r.path == "floor" else "declared 3/4 ms"
+            assert wanted in r.timing
+        else:
+            assert (r.bytes_in, r.bytes_out) == (3 * 8 * 4 + 5, 7)
+            assert r.timing.startswith("no model" if r.path == "floor" else "declared 1 ms")
     json.dumps(report.to_dict())
 
 
-def test_live_run_counts_clients_and_back_to_back_batches(live):
+@pytest.mark.parametrize(("model", "number", "rows"), [("tiny", 0, 2), ("whole", 1, 1)])
+def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows):
     report, _, _ = live
-    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput"}
-    assert load["triton", "grpc+shm"].concurrency == 16
-    assert load["triton", "grpc+shm"].batch == 1
-    assert load["triton", "grpc+shm"].n == 12
-    assert load["direct", None].batch == 2
-    summary = report.summary["models"][0]
-    assert summary["load"]["triton_rows_per_s"] == load["triton", "grpc+shm"].rows_per_s
+    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput" and r.model == model}
+    triton, direct = load["triton", "grpc+shm"], load["direct", None]
+    assert (triton.concurrency, triton.batch, triton.n) == (16, 1, TINY.load_batches * rows)
+    assert (direct.concurrency, direct.batch, direct.n) == (1, rows, TINY.load_batches)
+    summary = report.summary["models"][number]
+    assert summary["model"] == model
+    assert summary["load"]["triton_rows_per_s"] == triton.rows_per_s
     assert {(row["batch"], row["transport"]) for row in summary["gaps"]} == {
-        (batch, transport) for batch in (1, 2) for transport in records.TRANSPORTS
+        (batch, transport) for batch in range(1, rows + 1) for transport in records.TRANSPORTS
     }
+
+
+def test_ocr_preset_reads_real_text_lines(tmp_path):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
+    if importlib.util.find_spec("rapidocr_onnxruntime") is None:
+        pytest.skip("rapidocr-onnxruntime is not installed")
+    case = run.ocr_case("cls", "cpu", "Ascend910B3", tmp_path)
+    assert case.timing == "computed"
+    inputs = case.rows(3)
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        directions = session.run(None, inputs)
+    latency.agree(case.reference(inputs), directions, "cls", exact=False)
+    assert directions[0].argmax(axis=1).tolist() == [0, 1, 0]
 
 
 def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
     report, remarks, _ = live
     out = Console(file=io.StringIO(), width=100, highlight=False)
-    tables.show(out, report, remarks)
+    report.limits.append(records.Limit("G6a", 0.9, 1.0))
+    tables.show(out, report, remarks, check=True)
     text = out.file.getvalue()
     assert "tiny on CPU implementation of AscendCL (imitates" in text
     short, detail = text.index("direct AscendCL"), text.index("details in ms")
     assert short < text.index("Triton (grpc+shm)") < detail
     assert all(f"triton {transport}" in text[detail:] for transport in records.TRANSPORTS)
+    assert "G6a" in text
     assert max(map(len, text.splitlines())) <= 100
-    assert "…" not in text.replace("p10 … p90", "").replace(" … ", "")
+    assert not re.search(r"(?<![\dp.])\w*…(?!\d|p|-)", text), "a cell is cut off"
 
 
 def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):

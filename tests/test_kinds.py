@@ -31,7 +31,9 @@ def test_image_size_gears(tmp_path):
             feeds = image(rng, *size)
             close(session.run(None, feeds), graph.reference(feeds))
             close(session.submit(feeds).result(), graph.reference(feeds))
-        with pytest.raises(ValueError, match=r"takes input shapes \[\(1, 2, 8, 8\)\] or .*, got \[\(1, 2, 9, 9\)\] \(declare"):
+        with pytest.raises(
+            ValueError, match=r"takes input shapes \[\(1, 2, 8, 8\)\] or .*, got \[\(1, 2, 9, 9\)\] \(declare"
+        ):
             session.run(None, image(rng, 9, 9))
         with session.borrow(shapes={"image": (1, 2, 8, 16)}) as batch:
             feeds = image(rng, 8, 16)
@@ -74,7 +76,13 @@ def test_dims_gears_take_the_smallest_that_holds_the_request(tmp_path):
             session.run(None, {"ids": np.zeros((2, 7), np.int64)})
     axes = {"hidden": {0: ("ids", 0), 1: ("ids", 1)}}
     with ge_core.InferenceSession(graph.path, output_axes=axes, pad_value={"ids": 3}) as session:
-        for shape, gear in [((1, 3), "(1, 4)"), ((1, 5), "(2, 8)"), ((3, 16), "(4, 16)"), ((4, 1), "(4, 16)"), ((2, 8), "(2, 8)")]:
+        for shape, gear in [
+            ((1, 3), "(1, 4)"),
+            ((1, 5), "(2, 8)"),
+            ((3, 16), "(4, 16)"),
+            ((4, 1), "(4, 16)"),
+            ((2, 8), "(2, 8)"),
+        ]:
             before = session.stats()["executions_by_gear"][gear]
             feeds = {"ids": rng.integers(0, 20, shape)}
             close(session.run(None, feeds), graph.reference(feeds))
@@ -85,8 +93,8 @@ def test_dims_gears_take_the_smallest_that_holds_the_request(tmp_path):
     ("options", "message"),
     [
         ({"output_axes": {"nope": {0: ("ids", 0)}}}, "output_axes: no output 'nope'"),
-        ({"output_axes": {"hidden": {9: ("ids", 0)}}}, "axis 9 of hidden: .* cannot follow axis 0 of input 'ids'"),
-        ({"output_axes": {"hidden": {0: ("x", 0)}}}, "axis 0 of input 'x'"),
+        ({"output_axes": {"hidden": {9: ("ids", 0)}}}, "axis 9 of hidden: .* cannot follow axis 0 of 'ids'"),
+        ({"output_axes": {"hidden": {0: ("x", 0)}}}, "axis 0 of 'x'"),
         ({"pad_value": {"x": 1}}, "pad_value: no input 'x'"),
         ({"gear_plan": "fast"}, "gear_plan must be 'smallest' or 'time', got 'fast'"),
         ({"gear_plan": "time"}, "needs an om with batch gears; this one has dims shapes"),
@@ -138,7 +146,7 @@ def test_a_range_model_allocates_nothing_after_its_high_water_mark(tmp_path, sta
 def test_an_output_whose_size_the_data_decides(tmp_path):
     graph = graphs.nonzero(tmp_path)
     with ge_core.InferenceSession(graph.path) as session:
-        for count in (3, 3, 0, 20, 5, 20, 0):      # the same input shape, and more than was learnt
+        for count in (3, 3, 0, 20, 5, 20, 0):  # the same input shape, and more than was learnt
             x = np.zeros((5, 4), np.float32)
             x.flat[:count] = 1
             close(session.run(None, {"x": x}), graph.reference({"x": x}))

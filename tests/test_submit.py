@@ -25,7 +25,9 @@ def om(tmp_path_factory):
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
     path = tmp_path_factory.mktemp("oms") / "slow.om"
-    return write_synthetic(path, [("x", "float32", (-1, 2))], [("y", "float32", (-1, 2))], batch=[1, 4], exec_us=150_000)
+    return write_synthetic(
+        path, [("x", "float32", (-1, 2))], [("y", "float32", (-1, 2))], batch=[1, 4], exec_us=150_000
+    )
 
 
 def same(got, expected):
@@ -251,7 +253,9 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sum(tmp_path):
 
 
 def test_several_devices_share_the_work(tmp_path):
-    om = write_synthetic(tmp_path / "m.om", [("x", "float32", (-1, 4))], [("y", "float32", (-1, 4))], batch=[1, 2], exec_us=20_000)
+    om = write_synthetic(
+        tmp_path / "m.om", [("x", "float32", (-1, 4))], [("y", "float32", (-1, 4))], batch=[1, 2], exec_us=20_000
+    )
     code = f"""
 import sys; sys.path.insert(0, "tests")
 import numpy as np, ge_core, time
@@ -340,7 +344,7 @@ def test_registered_memory_is_read_in_place(stand_in, om):
             memory[:] = np.arange(24).reshape(4, 6)
             same(session.run(None, {"x": memory}), om.expected({"x": memory}))
             same(session.run(None, {"x": memory[:2]}), om.expected({"x": memory[:2]}))
-            same(session.run(None, {"x": memory[1:4]}), om.expected({"x": memory[1:4]}))      # padded: the plain path
+            same(session.run(None, {"x": memory[1:4]}), om.expected({"x": memory[1:4]}))  # padded: the plain path
             other = memory + 1
             same(session.run(None, {"x": other}), om.expected({"x": other}))
         same(session.run(None, {"x": memory}), om.expected({"x": memory}))

@@ -1,5 +1,6 @@
 """The backend in a real tritonserver: configurations, transports, batches, refusals, and a stop that leaves nothing."""
 
+import importlib.util
 import json
 import os
 import re
@@ -11,19 +12,24 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from oms import write_synthetic
+from onnx import TensorProto, helper, numpy_helper
 from triton_helpers import TRANSPORTS, add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
 import ge_core
+from bench import run
 from ge_core import triton_server
+from ge_core.compile import compile_model
 from ge_core.triton_server import ServerError, TritonServer
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +72,16 @@ OUTPUTS = {"image": ["output"], "llama_model": ["logits"], "whole": ["y"]}
 OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain"), BERT_OUTPUTS)
 
 
+def write_graph(path):
+    """softmax(x @ w): a real graph, which OpenVINO computes in the server and onnxruntime in the test."""
+    weights = np.random.default_rng(0).standard_normal((8, 5), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["xw"]), helper.make_node("Softmax", ["xw"], ["y"])]
+    shapes = {"x": ["n", 3, 8], "y": ["n", 3, 5]}
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    graph = helper.make_graph(nodes, "graph", [x], [y], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 class Repository:
     """The oms, and a folder with one model of each kind; those in `good` load."""
 
@@ -87,15 +103,26 @@ class Repository:
             "one": write_synthetic(oms / "1.om", [("x", "float32", (1, 3))], [("n:0:y", "float32", (1, 2))]),
         }
         self.oms["merged"] = self.oms["plain"] = self.oms["bert_model"]
+        self.graph = oms / "graph.onnx"
+        write_graph(self.graph)
+        compiled = compile_model(
+            self.graph, oms / "graph.om", runtime="cpu", input_shape="x:-1,3,8", dynamic_batch_size="1,2,4"
+        )
 
         self.add("image", IMAGE)
         self.add("llama_model", LLAMA.replace("LLAMA_OM", str(self.oms["llama_model"].path)), om=None)
         self.add("bert_model", self.bert, om=None)
         self.add("merged", MERGED)
         self.add("whole", WHOLE)
+        add_model(self.folder, "graph", 'backend: "ge"\n', compiled.path)
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
         shutil.copy(template / "1" / "model.py", self.folder / "plain" / "1")
+        self.ocr = {}
+        if importlib.util.find_spec("rapidocr_onnxruntime") is not None:
+            self.ocr = {part: run.ocr_case(part, "cpu", "Ascend910B3", oms) for part in ("cls", "rec")}
+        for part, case in self.ocr.items():
+            add_model(self.folder, f"ocr_{part}", 'backend: "ge"\ndynamic_batching { }\n', case.om)
         self.good = sorted(path.name for path in self.folder.iterdir())
 
         self.add("batch_asked", BATCH_ASKED, "one")
@@ -129,9 +156,14 @@ def server(repository):
         yield running
 
 
+def over_triton(array):
+    """Triton has no tensor of one number per row: dims [1] stand for it."""
+    return array if array.ndim > 1 else array[:, None]
+
+
 def assert_right(om, feeds, answers):
     for expected, got in zip(om.expected(feeds), answers, strict=True):
-        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(got, over_triton(expected))
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
@@ -151,7 +183,53 @@ def test_every_transport_equals_direct(server, repository, model, transport):
         direct = session.run(OUTPUTS[model], feeds)
     outputs = {name: array.nbytes for name, array in zip(OUTPUTS[model], direct, strict=True)}
     for expected, got in zip(direct, ask(server, model, feeds, outputs, transport), strict=True):
-        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(got, over_triton(expected))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_a_real_graph_computes_what_onnxruntime_does(server, repository, rows):
+    x = np.random.default_rng(rows).standard_normal((rows, 3, 8), np.float32)
+    expected = onnxruntime.InferenceSession(repository.graph).run(None, {"x": x})[0]
+    (got,) = ask(server, "graph", {"x": x}, ["y"])
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
+
+
+@pytest.fixture(params=["cls", "rec"])
+def ocr(request, repository):
+    """The text-direction and the text-recognition model: (its name, lines of text, onnxruntime's answers)."""
+    if not repository.ocr:
+        pytest.skip("rapidocr-onnxruntime is not installed")
+    case = repository.ocr[request.param]
+    lines = case.rows(8)["x"]
+    return case, lines, case.reference({"x": lines})[0]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_text_lines_read_the_same_direct_through_triton_and_in_onnxruntime(server, ocr, rows):
+    case, lines, expected = ocr
+    feeds = {"x": lines[:rows]}
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        direct = session.run(None, feeds)[0]
+        output = session.get_outputs()[0].name
+    np.testing.assert_allclose(direct, expected[:rows], rtol=0, atol=1e-3)
+    for transport in ("grpc", "http"):
+        (got,) = ask(server, case.name, feeds, [output], transport)
+        np.testing.assert_allclose(got, expected[:rows], rtol=0, atol=1e-3)
+
+
+def test_eight_clients_with_different_text_get_their_own(server, ocr):
+    case, lines, expected = ocr
+    output = ge_core.describe_model(case.om, "cpu").outputs[0].name
+
+    def one(number):
+        feeds = {"x": lines[number : number + 1]}
+        with closing(client(server, "grpc")) as connection:
+            return [infer(connection, case.name, feeds, [output])[0] for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as clients:
+        for number, answers in enumerate(clients.map(one, range(8))):
+            for got in answers:
+                np.testing.assert_allclose(got, expected[number : number + 1], rtol=0, atol=1e-3)
 
 
 def test_max_batch_size_0_answers_whole_shapes(server, repository):
@@ -277,39 +355,47 @@ def test_only_the_requested_output_travels(server, repository):
             tensor.set_data_from_numpy(array)
         result = connection.infer("bert_model", inputs, outputs=[grpc.InferRequestedOutput("label")])
     assert [output.name for output in result.get_response().outputs] == ["label"]
-    np.testing.assert_array_equal(result.as_numpy("label"), om.expected(feeds)[1])
+    np.testing.assert_array_equal(result.as_numpy("label"), over_triton(om.expected(feeds)[1]))
+
+
+@contextmanager
+def command(*arguments):
+    """`ge-core serve` as a process of its own; whatever happens in the block, it is told to stop and awaited."""
+    ports = ["--port=0", "--grpc-port=0", "--metrics-port=0"]
+    line = [sys.executable, "-c", "from ge_core.cli import app; app()", "serve", *map(str, arguments), *ports]
+    process = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
 
 
 class TestCommand:
     """`ge-core serve` from outside."""
 
-    def serve(self, *arguments):
-        command = [sys.executable, "-c", "from ge_core.cli import app; app()", "serve", *map(str, arguments)]
-        ports = ["--port=0", "--grpc-port=0", "--metrics-port=0"]
-        return subprocess.Popen([*command, *ports], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def test_serves_until_it_is_told_to_stop_and_leaves_nothing(self, server, repository, tmp_path):
         add_model(tmp_path / "with space", "bert_model", repository.bert)
-        with self.serve(tmp_path / "with space", "--runtime", "cpu", "--log-info=false") as process:
+        with command(tmp_path / "with space", "--runtime", "cpu", "--log-info=false") as process:
             ready = process.stdout.readline()
             address = re.search(r"HTTP (127\.0\.0\.1:\d+), gRPC 127\.0\.0\.1:\d+, metrics http://127", ready)[1]
             om = repository.oms["bert_model"]
             feeds = om.random(2)
             with closing(http.InferenceServerClient(address)) as connection:
-                assert_right(om, feeds, infer(connection, "bert_model", feeds, OUTPUTS["bert_model"], "http"))
+                assert_right(om, feeds, infer(connection, "bert_model", feeds, BERT_OUTPUTS, "http"))
             mark = f"ge_core_{process.pid}_"
             assert regions(mark) and processes(mark)
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
-        assert process.returncode == 0
+            output, log = process.communicate(timeout=60)
+        assert (process.returncode, output[:9]) == (0, "Stopping;"), log
         assert regions(mark) == [] and processes(mark) == []
 
     def test_a_model_that_does_not_load_is_an_exit_code_and_one_line(self, server, repository, tmp_path):
         add_model(tmp_path, "batch_asked", BATCH_ASKED, repository.oms["one"].path)
-        with self.serve(tmp_path, "--runtime", "cpu") as process:
+        with command(tmp_path, "--runtime", "cpu") as process:
             output, log = process.communicate(timeout=60)
-        assert process.returncode == 1
-        assert output == ""
+        assert (process.returncode, output) == (1, "")
         assert "max_batch_size 8 in config.pbtxt, at most 1 in the om (static, batch 1)" in log
         assert log.splitlines()[-1] == "error: tritonserver ended with code 1 before it was ready:"
         assert processes(f"ge_core_{process.pid}_") == []
@@ -323,7 +409,7 @@ class TestCommand:
         ],
     )
     def test_a_repository_that_cannot_be_served_is_one_line(self, tmp_path, prepare, says):
-        with self.serve(prepare(tmp_path), "--runtime", "cpu") as process:
+        with command(prepare(tmp_path), "--runtime", "cpu") as process:
             output, log = process.communicate(timeout=60)
         assert (process.returncode, output, len(log.splitlines())) == (1, "", 1)
         assert says in log

@@ -46,7 +46,7 @@ def serve(
         )
         raise ServerError(f"tritonserver ended with code {server.wait()}")
     except KeyboardInterrupt:
-        print("Stopping.", flush=True)
+        print(f"Stopping; open HTTP connections are waited for, {server.exit_timeout_s} s at most.", flush=True)
     except ServerError as error:
         raise ServerError(str(error).partition("\n")[0]) from None  # the log is on the screen already
     finally:

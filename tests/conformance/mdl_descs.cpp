@@ -1,17 +1,17 @@
 // Tensor descs, datasets and model descs. Sections 2.11, 2.12 and 3.8 of the facts.
 #include "mdl_harness.h"
 
-static std::vector<int64_t> dims_of(const aclmdlIODims &dims) { return {dims.dims, dims.dims + dims.dimCount}; }
-#define DIMS(call, ...)                                           \
-  do {                                                            \
-    aclmdlIODims dims;                                            \
-    OK(call);                                                     \
-    TRUE(dims_of(dims) == (std::vector<int64_t> __VA_ARGS__));    \
+static std::vector<int64_t> dims_of(const aclmdlIODims& dims) { return {dims.dims, dims.dims + dims.dimCount}; }
+#define DIMS(call, ...)                                        \
+  do {                                                         \
+    aclmdlIODims dims;                                         \
+    OK(call);                                                  \
+    TRUE(dims_of(dims) == (std::vector<int64_t> __VA_ARGS__)); \
   } while (false)
 
 CASE(tensor_desc_basics, "2.11 type, format, dims, sizes") {
   int64_t dims[] = {2, 3, 5};
-  aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT16, 3, dims, ACL_FORMAT_NCHW);
+  aclTensorDesc* desc = aclCreateTensorDesc(ACL_FLOAT16, 3, dims, ACL_FORMAT_NCHW);
   EQ(aclGetTensorDescType(desc), ACL_FLOAT16);
   EQ(aclGetTensorDescFormat(desc), ACL_FORMAT_NCHW);
   EQ(aclGetTensorDescNumDims(desc), 3u);
@@ -49,8 +49,8 @@ CASE(tensor_desc_counts, "2.11 scalar 1, negative dim 0, overflow 0, unknown ran
     std::vector<int64_t> dims;
     size_t count, rank;
   } rows[] = {{{}, 1, 0}, {{2, -1}, 0, 2}, {{0, 4}, 0, 2}, {{1ll << 40, 1ll << 40}, 0, 2}, {{-2}, 0, ACL_UNKNOWN_RANK}};
-  for (auto &row : rows) {
-    aclTensorDesc *desc = aclCreateTensorDesc(ACL_INT8, int(row.dims.size()), row.dims.data(), ACL_FORMAT_ND);
+  for (auto& row : rows) {
+    aclTensorDesc* desc = aclCreateTensorDesc(ACL_INT8, int(row.dims.size()), row.dims.data(), ACL_FORMAT_ND);
     EQ(aclGetTensorDescElementCount(desc), row.count);
     EQ(aclGetTensorDescNumDims(desc), row.rank);
     aclDestroyTensorDesc(desc);
@@ -59,7 +59,7 @@ CASE(tensor_desc_counts, "2.11 scalar 1, negative dim 0, overflow 0, unknown ran
 
 CASE(tensor_desc_ranges, "2.11 DimRange writes two numbers, needs room for them") {
   int64_t dims[] = {-1, 3}, ranges[][2] = {{1, 8}, {3, 3}}, out[2];
-  aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND);
+  aclTensorDesc* desc = aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND);
   CODE(ACL_ERROR_INVALID_PARAM, aclGetTensorDescDimRange(desc, 0, 2, out));
   OK(aclSetTensorShapeRange(desc, 2, ranges));
   OK(aclGetTensorDescDimRange(desc, 0, 2, out));
@@ -74,7 +74,7 @@ CASE(tensor_desc_ranges, "2.11 DimRange writes two numbers, needs room for them"
 
 CASE(tensor_desc_storage, "2.11 SetTensorShape/Format set the storage ones, Origin the visible ones") {
   int64_t dims[] = {4}, other[] = {2, 2}, origin[] = {8, 1};
-  aclTensorDesc *desc = aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND);
+  aclTensorDesc* desc = aclCreateTensorDesc(ACL_FLOAT, 1, dims, ACL_FORMAT_ND);
   OK(aclSetTensorShape(desc, 2, other));
   OK(aclSetTensorFormat(desc, ACL_FORMAT_NHWC));
   OK(aclSetTensorStorageShape(desc, 2, other));
@@ -123,7 +123,7 @@ CASE(dataset_descs_are_copies, "3.9 SetDatasetTensorDesc copies, NULL clears") {
   Dataset dataset({8});
   TRUE(!aclmdlGetDatasetTensorDesc(dataset.it, 0));
   dataset.shape(0, ACL_INT32, {2, 1});
-  aclTensorDesc *kept = aclmdlGetDatasetTensorDesc(dataset.it, 0);
+  aclTensorDesc* kept = aclmdlGetDatasetTensorDesc(dataset.it, 0);
   EQ(aclGetTensorDescDim(kept, 0), 2);
   EQ(aclGetTensorDescType(kept), ACL_INT32);
   OK(aclmdlSetDatasetTensorDesc(dataset.it, nullptr, 0));
@@ -298,7 +298,7 @@ CASE(desc_long_names, "3.8 names of 128 characters and more are shown under a ma
 
 CASE(desc_from_memory, "3.8 GetDescFromMem needs no load") {
   Device device;
-  FILE *file = fopen(path("static").c_str(), "rb");
+  FILE* file = fopen(path("static").c_str(), "rb");
   std::vector<char> bytes(1 << 16);
   size_t nbytes = fread(bytes.data(), 1, bytes.size(), file);
   fclose(file);
@@ -315,7 +315,7 @@ CASE(aipp_parameters, "2.12 AIPP parameter sets can be built; a model without AI
   Device device;
   {
     Loaded model("batch");
-    aclmdlAIPP *aipp = aclmdlCreateAIPP(8);
+    aclmdlAIPP* aipp = aclmdlCreateAIPP(8);
     TRUE(aipp);
     OK(aclmdlSetAIPPInputFormat(aipp, ACL_YUV420SP_U8));
     OK(aclmdlSetAIPPSrcImageSize(aipp, 256, 224));
@@ -333,7 +333,6 @@ CASE(aipp_parameters, "2.12 AIPP parameter sets can be built; a model without AI
     EQ(type, ACL_DATA_WITHOUT_AIPP);
     EQ(attached, size_t(ACL_INVALID_NODE_INDEX));
     std::vector<char> info(sizeof(aclAippInfo));
-    CODE(ACL_ERROR_GE_AIPP_NOT_EXIST,
-         aclmdlGetFirstAippInfo(model.id, 0, reinterpret_cast<aclAippInfo *>(info.data())));
+    CODE(ACL_ERROR_GE_AIPP_NOT_EXIST, aclmdlGetFirstAippInfo(model.id, 0, reinterpret_cast<aclAippInfo*>(info.data())));
   }
 }

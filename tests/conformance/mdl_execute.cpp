@@ -10,7 +10,7 @@ static double now_ms() {
   return double(time.tv_sec) * 1e3 + double(time.tv_nsec) / 1e6;
 }
 
-static void expect_static_results(Loaded &model) {
+static void expect_static_results(Loaded& model) {
   std::string a = model.in[0].read(), b = model.in[1].read(), y = model.out[0].read(), z = model.out[1].read();
   for (size_t row = 0; row < 2; ++row) {
     std::vector<std::string> inputs{a.substr(row * 12, 12), b.substr(row * 8, 8)};
@@ -33,8 +33,8 @@ CASE(execute_async, "3.9 ExecuteAsync on a stream; datasets may go, buffers must
     Loaded model("static");
     Stream stream;
     aclmdlDataset *in = aclmdlCreateDataset(), *out = aclmdlCreateDataset();
-    for (Buffer *buffer : model.in.buffers) OK(aclmdlAddDatasetBuffer(in, buffer->it));
-    for (Buffer *buffer : model.out.buffers) OK(aclmdlAddDatasetBuffer(out, buffer->it));
+    for (Buffer* buffer : model.in.buffers) OK(aclmdlAddDatasetBuffer(in, buffer->it));
+    for (Buffer* buffer : model.out.buffers) OK(aclmdlAddDatasetBuffer(out, buffer->it));
     OK(aclmdlExecuteAsync(model.id, in, out, stream.it));
     OK(aclmdlDestroyDataset(in));
     OK(aclmdlDestroyDataset(out));
@@ -84,7 +84,7 @@ CASE(execute_reads_when_it_runs, "3.5, 3.9 copies, execution and copy back on on
       stream.wait();
       std::string b = model.in[1].read();
       for (size_t row = 0; row < 2; ++row)
-        TRUE(std::string(static_cast<char *>(pinned_out) + row * 20, 20) ==
+        TRUE(std::string(static_cast<char*>(pinned_out) + row * 20, 20) ==
              float_row({std::string(12, char(round)), b.substr(row * 8, 8)}, 0, 5));
     }
     OK(aclrtFreeHost(pinned_in));
@@ -97,7 +97,7 @@ CASE(execute_v2, "2.12 ExecuteV2 waits, on the given stream; NULL handle → 100
   {
     Loaded model("static");
     Stream stream;
-    aclmdlExecConfigHandle *handle = aclmdlCreateExecConfigHandle();
+    aclmdlExecConfigHandle* handle = aclmdlCreateExecConfigHandle();
     OK(aclmdlExecuteV2(model.id, model.in.it, model.out.it, stream.it, handle));
     expect_static_results(model);
     CODE(ACL_ERROR_INVALID_PARAM, aclmdlExecuteV2(model.id, model.in.it, model.out.it, stream.it, nullptr));
@@ -120,11 +120,14 @@ CASE(execute_null, "2.12 NULL datasets → 100000, unknown id → 145003, no con
   CODE(ACL_ERROR_INVALID_PARAM, aclmdlExecuteAsync(model.id, model.in.it, nullptr, nullptr));
   CODE(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, aclmdlExecute(99999, model.in.it, model.out.it));
   pthread_t thread;
-  pthread_create(&thread, nullptr, [](void *argument) -> void * {
-    Loaded &model = *static_cast<Loaded *>(argument);
-    CODE(ACL_ERROR_RT_CONTEXT_NULL, aclmdlExecute(model.id, model.in.it, model.out.it));
-    return nullptr;
-  }, &model);
+  pthread_create(
+      &thread, nullptr,
+      [](void* argument) -> void* {
+        Loaded& model = *static_cast<Loaded*>(argument);
+        CODE(ACL_ERROR_RT_CONTEXT_NULL, aclmdlExecute(model.id, model.in.it, model.out.it));
+        return nullptr;
+      },
+      &model);
   pthread_join(thread, nullptr);
 }
 
@@ -213,7 +216,7 @@ CASE(alternating_streams, "3.9 one id on many streams, one after the other") {
     Loaded model("static");
     Stream streams[3];
     for (int round = 0; round < 600; ++round) {
-      Stream &stream = streams[round % 3];
+      Stream& stream = streams[round % 3];
       OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
       stream.wait();
     }
@@ -228,10 +231,11 @@ CASE(two_loads_at_once, "3.9 N loads run on N streams, each with its own results
     Stream streams[4];
     for (uint32_t i = 0; i < 4; ++i) Loaded::fill(models[i].in[0], 100 * i);
     for (int round = 0; round < 50; ++round) {
-      for (int i = 0; i < 4; ++i) OK(aclmdlExecuteAsync(models[i].id, models[i].in.it, models[i].out.it, streams[i].it));
-      for (Stream &stream : streams) stream.wait();
+      for (int i = 0; i < 4; ++i)
+        OK(aclmdlExecuteAsync(models[i].id, models[i].in.it, models[i].out.it, streams[i].it));
+      for (Stream& stream : streams) stream.wait();
     }
-    for (Loaded &model : models) expect_static_results(model);
+    for (Loaded& model : models) expect_static_results(model);
   }
 }
 
@@ -279,7 +283,7 @@ CASE(all_dtypes, "2.14 every data type in and out") {
   Loaded model("dtypes");
   OK(aclmdlExecute(model.id, model.in.it, model.out.it));
   std::vector<std::string> rows[2];
-  for (Buffer *buffer : model.in.buffers) {
+  for (Buffer* buffer : model.in.buffers) {
     std::string bytes = buffer->read();
     for (size_t row = 0; row < 2; ++row) rows[row].push_back(bytes.substr(row * bytes.size() / 2, bytes.size() / 2));
   }
@@ -287,7 +291,7 @@ CASE(all_dtypes, "2.14 every data type in and out") {
     std::string got = model.out[o].read(), expected;
     aclDataType dtype = aclmdlGetOutputDataType(model.desc.it, o);
     size_t size = aclDataTypeSize(dtype);
-    for (auto &row : rows) {
+    for (auto& row : rows) {
       for (uint32_t j = 0; j < got.size() / size / 2; ++j) {
         uint32_t m = element(row_state(row), o, j);
         char bytes[8] = {};
@@ -298,16 +302,25 @@ CASE(all_dtypes, "2.14 every data type in and out") {
           return all;
         };
         switch (dtype) {
-          case ACL_FLOAT: put(float(m >> 8) / float(1 << 24)); break;
-          case ACL_DOUBLE: put(double(m) / 4294967296.0); break;
-          case ACL_BF16: put(uint16_t(bits(float(m >> 24) / 256) >> 16)); break;
+          case ACL_FLOAT:
+            put(float(m >> 8) / float(1 << 24));
+            break;
+          case ACL_DOUBLE:
+            put(double(m) / 4294967296.0);
+            break;
+          case ACL_BF16:
+            put(uint16_t(bits(float(m >> 24) / 256) >> 16));
+            break;
           case ACL_FLOAT16: {
             uint32_t all = bits(float(m >> 21) / 2048);
             put(uint16_t(all ? ((all >> 23) - 112) << 10 | (all >> 13 & 1023) : 0));
             break;
           }
-          case ACL_BOOL: put(uint8_t(m & 1)); break;
-          default: put(uint64_t(m));
+          case ACL_BOOL:
+            put(uint8_t(m & 1));
+            break;
+          default:
+            put(uint64_t(m));
         }
         expected.append(bytes, size);
       }
@@ -326,7 +339,7 @@ CASE(scalars, "2.11 tensors without dims have one element") {
   EQ(dims.dimCount, 0u);
   OK(aclmdlExecute(model.id, model.in.it, model.out.it));
   double value = double(element(row_state({model.in[0].read()}), 0, 0)) / 4294967296.0;
-  TRUE(model.out[0].read() == std::string(reinterpret_cast<char *>(&value), 8));
+  TRUE(model.out[0].read() == std::string(reinterpret_cast<char*>(&value), 8));
 }
 
 CASE(zero_elements, "a tensor without elements needs no memory") {
@@ -348,10 +361,9 @@ CASE(large_rows, "rows of any length") {
 
 // ---- gears -------------------------------------------------------------------------------------------------------
 
-static void expect_batch_rows(Loaded &model, size_t rows) {
+static void expect_batch_rows(Loaded& model, size_t rows) {
   std::string x = model.in[0].read(), y = model.out[0].read();
-  for (size_t row = 0; row < rows; ++row)
-    TRUE(y.substr(row * 40, 40) == float_row({x.substr(row * 768, 768)}, 0, 10));
+  for (size_t row = 0; row < rows; ++row) TRUE(y.substr(row * 40, 40) == float_row({x.substr(row * 768, 768)}, 0, 10));
 }
 
 CASE(batch_gears, "3.9 the setter chooses the gear; CurOutputDims follows; the rest is old data") {
@@ -482,8 +494,8 @@ CASE(dims_gears, "3.9 SetInputDynamicDims takes the dims of all inputs") {
 
 // ---- ranges ------------------------------------------------------------------------------------------------------
 
-static std::vector<int64_t> shape_of(const Dataset &dataset, size_t index) {
-  aclTensorDesc *desc = aclmdlGetDatasetTensorDesc(dataset.it, index);
+static std::vector<int64_t> shape_of(const Dataset& dataset, size_t index) {
+  aclTensorDesc* desc = aclmdlGetDatasetTensorDesc(dataset.it, index);
   TRUE(desc);
   std::vector<int64_t> dims;
   for (size_t i = 0; i < aclGetTensorDescNumDims(desc); ++i) dims.push_back(aclGetTensorDescDim(desc, i));
@@ -537,7 +549,8 @@ CASE(range_refused, "3.9 missing or out-of-range shape, too few buffers → 1000
     model.out.add(1000);
     model.out.add(16);
     CODE(ACL_ERROR_INVALID_PARAM, aclmdlExecute(model.id, model.in.it, model.out.it));
-    for (std::vector<int64_t> dims : {std::vector<int64_t>{9, 3, 1}, {0, 3, 1}, {1, 2, 1}, {1, 3, 101}, {1, 3, -1}, {1, 3}}) {
+    for (std::vector<int64_t> dims :
+         {std::vector<int64_t>{9, 3, 1}, {0, 3, 1}, {1, 2, 1}, {1, 3, 101}, {1, 3, -1}, {1, 3}}) {
       model.in.shape(0, ACL_FLOAT, dims);
       CODE(ACL_ERROR_INVALID_PARAM, aclmdlExecute(model.id, model.in.it, model.out.it));
     }
@@ -590,7 +603,7 @@ CASE(range_mixes_modes, "3.9 ranges: blocking and asynchronous calls may alterna
     model.out.add(16);
     model.in.shape(0, ACL_FLOAT, {2, 3, 10});
     Stream stream;
-    aclmdlExecConfigHandle *handle = aclmdlCreateExecConfigHandle();
+    aclmdlExecConfigHandle* handle = aclmdlCreateExecConfigHandle();
     for (int round = 0; round < 20; ++round) {
       OK(aclmdlExecute(model.id, model.in.it, model.out.it));
       OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
@@ -610,17 +623,20 @@ CASE(one_id_from_threads, "3.9 one id from many threads under a lock") {
   } shared;
   OK(aclrtGetCurrentContext(&shared.context));
   pthread_t threads[8];
-  for (pthread_t &thread : threads) {
-    pthread_create(&thread, nullptr, [](void *argument) -> void * {
-      Shared &shared = *static_cast<Shared *>(argument);
-      OK(aclrtSetCurrentContext(shared.context));
-      for (int i = 0; i < 100; ++i) {
-        pthread_mutex_lock(&shared.lock);
-        OK(aclmdlExecute(shared.model.id, shared.model.in.it, shared.model.out.it));
-        pthread_mutex_unlock(&shared.lock);
-      }
-      return nullptr;
-    }, &shared);
+  for (pthread_t& thread : threads) {
+    pthread_create(
+        &thread, nullptr,
+        [](void* argument) -> void* {
+          Shared& shared = *static_cast<Shared*>(argument);
+          OK(aclrtSetCurrentContext(shared.context));
+          for (int i = 0; i < 100; ++i) {
+            pthread_mutex_lock(&shared.lock);
+            OK(aclmdlExecute(shared.model.id, shared.model.in.it, shared.model.out.it));
+            pthread_mutex_unlock(&shared.lock);
+          }
+          return nullptr;
+        },
+        &shared);
   }
   for (pthread_t thread : threads) pthread_join(thread, nullptr);
   expect_static_results(shared.model);

@@ -19,7 +19,7 @@ struct Case {
   const char *name, *rule;
   void (*body)();
 };
-std::vector<Case> &cases();
+std::vector<Case>& cases();
 extern std::string folder;
 
 #define CASE(name, rule)                                                                  \
@@ -27,16 +27,16 @@ extern std::string folder;
   static const bool added_##name = (cases().push_back({#name, rule, case_##name}), true); \
   static void case_##name()
 
-[[noreturn]] inline void failed(const char *file, int line, const std::string &what) {
-  const char *text = aclGetRecentErrMsg();
+[[noreturn]] inline void failed(const char* file, int line, const std::string& what) {
+  const char* text = aclGetRecentErrMsg();
   fprintf(stderr, "%s:%d: %s\n%s\n", file, line, what.c_str(), text ? text : "");
   _exit(1);
 }
 
 template <class A, class B>
-void expect_equal(const char *file, int line, const char *what, const A &got, const B &expected) {
+void expect_equal(const char* file, int line, const char* what, const A& got, const B& expected) {
   if (!(got == expected)) {
-    auto show = [](const auto &value) {
+    auto show = [](const auto& value) {
       if constexpr (std::is_convertible_v<decltype(value), double>) {
         return std::to_string(value);
       } else {
@@ -52,16 +52,16 @@ void expect_equal(const char *file, int line, const char *what, const A &got, co
   if (!(condition)) failed(__FILE__, __LINE__, #condition)
 #define OK(call) expect_equal(__FILE__, __LINE__, #call, call, ACL_SUCCESS)
 // The call fails with this code and says why.
-#define CODE(code, call)                                                                      \
-  do {                                                                                        \
-    expect_equal(__FILE__, __LINE__, #call, call, code);                                      \
-    const char *why = aclGetRecentErrMsg();                                                   \
-    if (!why || why[0] != 'E') failed(__FILE__, __LINE__, #call " left no error text");       \
-    last_text = why;                                                                          \
+#define CODE(code, call)                                                                \
+  do {                                                                                  \
+    expect_equal(__FILE__, __LINE__, #call, call, code);                                \
+    const char* why = aclGetRecentErrMsg();                                             \
+    if (!why || why[0] != 'E') failed(__FILE__, __LINE__, #call " left no error text"); \
+    last_text = why;                                                                    \
   } while (false)
 extern std::string last_text;
 
-inline std::string path(const char *name) { return folder + "/" + name + ".om"; }
+inline std::string path(const char* name) { return folder + "/" + name + ".om"; }
 
 struct Device {
   Device() {
@@ -80,58 +80,58 @@ struct Buffer {
     if (nbytes) OK(aclrtMalloc(&data, nbytes, ACL_MEM_MALLOC_HUGE_FIRST));
     it = aclCreateDataBuffer(data, nbytes);
   }
-  Buffer(const Buffer &) = delete;
+  Buffer(const Buffer&) = delete;
   ~Buffer() {
     OK(aclDestroyDataBuffer(it));
     if (data) OK(aclrtFree(data));
   }
-  void write(const void *bytes) { OK(aclrtMemcpy(data, nbytes, bytes, nbytes, ACL_MEMCPY_HOST_TO_DEVICE)); }
+  void write(const void* bytes) { OK(aclrtMemcpy(data, nbytes, bytes, nbytes, ACL_MEMCPY_HOST_TO_DEVICE)); }
   std::string read(size_t count) const {
     std::string bytes(count, '\0');
     if (count) OK(aclrtMemcpy(bytes.data(), count, data, count, ACL_MEMCPY_DEVICE_TO_HOST));
     return bytes;
   }
   std::string read() const { return read(nbytes); }
-  void *data = nullptr;
+  void* data = nullptr;
   size_t nbytes;
-  aclDataBuffer *it;
+  aclDataBuffer* it;
 };
 
 struct Dataset {
   Dataset() : it(aclmdlCreateDataset()) { TRUE(it); }
-  explicit Dataset(const std::vector<size_t> &sizes) : Dataset() {
+  explicit Dataset(const std::vector<size_t>& sizes) : Dataset() {
     for (size_t nbytes : sizes) add(nbytes);
   }
-  Dataset(const Dataset &) = delete;
+  Dataset(const Dataset&) = delete;
   ~Dataset() {
     OK(aclmdlDestroyDataset(it));
-    for (Buffer *buffer : buffers) delete buffer;
+    for (Buffer* buffer : buffers) delete buffer;
   }
-  Buffer &add(size_t nbytes) {
+  Buffer& add(size_t nbytes) {
     buffers.push_back(new Buffer(nbytes));
     OK(aclmdlAddDatasetBuffer(it, buffers.back()->it));
     return *buffers.back();
   }
-  Buffer &operator[](size_t index) { return *buffers[index]; }
-  void shape(size_t index, aclDataType dtype, const std::vector<int64_t> &dims) {
-    aclTensorDesc *desc = aclCreateTensorDesc(dtype, int(dims.size()), dims.data(), ACL_FORMAT_ND);
+  Buffer& operator[](size_t index) { return *buffers[index]; }
+  void shape(size_t index, aclDataType dtype, const std::vector<int64_t>& dims) {
+    aclTensorDesc* desc = aclCreateTensorDesc(dtype, int(dims.size()), dims.data(), ACL_FORMAT_ND);
     TRUE(desc);
     OK(aclmdlSetDatasetTensorDesc(it, desc, index));
     aclDestroyTensorDesc(desc);
   }
-  aclmdlDataset *it;
-  std::vector<Buffer *> buffers;
+  aclmdlDataset* it;
+  std::vector<Buffer*> buffers;
 };
 
 struct Desc {
   Desc() : it(aclmdlCreateDesc()) { TRUE(it); }
   ~Desc() { OK(aclmdlDestroyDesc(it)); }
-  aclmdlDesc *it;
+  aclmdlDesc* it;
 };
 
 // A loaded om, its desc, and datasets with a buffer for everything it lists.
 struct Loaded {
-  explicit Loaded(const char *name, bool with_buffers = true) {
+  explicit Loaded(const char* name, bool with_buffers = true) {
     OK(aclmdlLoadFromFile(path(name).c_str(), &id));
     OK(aclmdlGetDesc(desc.it, id));
     for (size_t i = 0; with_buffers && i < aclmdlGetNumInputs(desc.it); ++i) {
@@ -144,7 +144,7 @@ struct Loaded {
   ~Loaded() {
     if (loaded) OK(aclmdlUnload(id));
   }
-  static void fill(Buffer &buffer, uint32_t seed) {
+  static void fill(Buffer& buffer, uint32_t seed) {
     std::string bytes(buffer.nbytes, '\0');
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = char((seed + i) * 2654435761u >> 13);
     buffer.write(bytes.data());
@@ -163,7 +163,7 @@ struct Stream {
 };
 
 // ---- the arithmetic of synthetic models, one number at a time ------------------------------------------------------
-inline uint32_t row_state(const std::vector<std::string> &inputs) {
+inline uint32_t row_state(const std::vector<std::string>& inputs) {
   uint32_t s = 0;
   for (std::string bytes : inputs) {
     uint32_t lanes[64], size = uint32_t(bytes.size());
@@ -187,12 +187,12 @@ inline uint32_t element(uint32_t state, uint32_t output, uint32_t j) {
   return x ^ x >> 16;
 }
 // `count` float32 elements of one row of an output.
-inline std::string float_row(const std::vector<std::string> &inputs, uint32_t output, uint32_t count) {
+inline std::string float_row(const std::vector<std::string>& inputs, uint32_t output, uint32_t count) {
   std::string bytes;
   uint32_t state = row_state(inputs);
   for (uint32_t j = 0; j < count; ++j) {
     float value = float(element(state, output, j) >> 8) / float(1 << 24);
-    bytes.append(reinterpret_cast<char *>(&value), 4);
+    bytes.append(reinterpret_cast<char*>(&value), 4);
   }
   return bytes;
 }

@@ -3,8 +3,8 @@
 
 #include "mdl_harness.h"
 
-static std::vector<char> bytes_of(const char *name) {
-  FILE *file = fopen(path(name).c_str(), "rb");
+static std::vector<char> bytes_of(const char* name) {
+  FILE* file = fopen(path(name).c_str(), "rb");
   TRUE(file);
   std::vector<char> bytes(1 << 20);
   bytes.resize(fread(bytes.data(), 1, bytes.size(), file));
@@ -13,7 +13,7 @@ static std::vector<char> bytes_of(const char *name) {
 }
 
 // Every way to read this om fails with this code, and the text holds `word`.
-static void refused(aclError code, const char *name, const char *word) {
+static void refused(aclError code, const char* name, const char* word) {
   uint32_t id = 0;
   size_t work, weights;
   Desc desc;
@@ -165,7 +165,7 @@ CASE(load_fuzzed, "no damaged om crashes the reader, every code is a documented 
 CASE(load_from_memory, "3.9 host memory may be freed after the load") {
   Device device;
   Loaded model("static");
-  std::vector<char> *bytes = new std::vector<char>(bytes_of("static"));
+  std::vector<char>* bytes = new std::vector<char>(bytes_of("static"));
   uint32_t id;
   OK(aclmdlLoadFromMem(bytes->data(), bytes->size(), &id));
   memset(bytes->data(), 0, bytes->size());
@@ -229,14 +229,14 @@ CASE(weights_overwritten, "3.9 weight memory that another model was loaded into 
 }
 
 template <class T>
-static aclError set(aclmdlConfigHandle *handle, aclmdlConfigAttr attr, T value) {
+static aclError set(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, T value) {
   return aclmdlSetConfigOpt(handle, attr, &value, sizeof value);
 }
 
 CASE(load_with_config, "2.12 LoadWithConfig: type and path, or memory; missing → 100000") {
   Device device;
   {
-    aclmdlConfigHandle *handle = aclmdlCreateConfigHandle();
+    aclmdlConfigHandle* handle = aclmdlCreateConfigHandle();
     uint32_t id;
     CODE(ACL_ERROR_INVALID_PARAM, aclmdlLoadWithConfig(handle, &id));
     OK(set(handle, ACL_MDL_LOAD_TYPE_SIZET, size_t(ACL_MDL_LOAD_FROM_FILE)));
@@ -272,7 +272,7 @@ CASE(load_with_config, "2.12 LoadWithConfig: type and path, or memory; missing �
 
 CASE(config_refused, "2.12 wrong value sizes → 100000; queues and nano options are not supported") {
   Device device;
-  aclmdlConfigHandle *handle = aclmdlCreateConfigHandle();
+  aclmdlConfigHandle* handle = aclmdlCreateConfigHandle();
   int32_t number = 1;
   size_t size = 7;
   CODE(ACL_ERROR_INVALID_PARAM, aclmdlSetConfigOpt(handle, ACL_MDL_LOAD_TYPE_SIZET, &number, sizeof number));
@@ -337,17 +337,20 @@ CASE(load_from_threads, "many threads may load one file") {
     pthread_t handle;
     uint32_t id = 0;
   } threads[8];
-  for (Thread &thread : threads) {
+  for (Thread& thread : threads) {
     thread.context = context;
-    pthread_create(&thread.handle, nullptr, [](void *argument) -> void * {
-      Thread &self = *static_cast<Thread *>(argument);
-      OK(aclrtSetCurrentContext(self.context));
-      for (int i = 0; i < 50; ++i) {
-        Loaded model("batch");
-        OK(aclmdlExecute(model.id, model.in.it, model.out.it));
-      }
-      return nullptr;
-    }, &thread);
+    pthread_create(
+        &thread.handle, nullptr,
+        [](void* argument) -> void* {
+          Thread& self = *static_cast<Thread*>(argument);
+          OK(aclrtSetCurrentContext(self.context));
+          for (int i = 0; i < 50; ++i) {
+            Loaded model("batch");
+            OK(aclmdlExecute(model.id, model.in.it, model.out.it));
+          }
+          return nullptr;
+        },
+        &thread);
   }
-  for (Thread &thread : threads) pthread_join(thread.handle, nullptr);
+  for (Thread& thread : threads) pthread_join(thread.handle, nullptr);
 }

@@ -3,13 +3,13 @@
 #include "mdl_harness.h"
 
 std::string folder, last_text;
-std::vector<Case> &cases() {
+std::vector<Case>& cases() {
   static std::vector<Case> all;
   return all;
 }
 
 // run OM [--batch N | --hw H W | --dims D…] [--shape D,D,…]… IN… -- OUT…: one blocking execution, for comparisons.
-static int run(int argc, char **argv) {
+static int run(int argc, char** argv) {
   Device device;
   {
     uint32_t id;
@@ -28,7 +28,7 @@ static int run(int argc, char **argv) {
         batch = strtoull(argv[++i], nullptr, 10);
       } else if (word == "--shape") {
         shapes.emplace_back();
-        for (char *at = argv[++i]; *at; at += *at == ',') shapes.back().push_back(strtoll(at, &at, 10));
+        for (char* at = argv[++i]; *at; at += *at == ',') shapes.back().push_back(strtoll(at, &at, 10));
       } else {
         (after ? outputs : inputs).push_back(word);
       }
@@ -36,7 +36,7 @@ static int run(int argc, char **argv) {
     {
       Dataset in, out;
       for (size_t i = 0; i < inputs.size(); ++i) {
-        FILE *file = fopen(inputs[i].c_str(), "rb");
+        FILE* file = fopen(inputs[i].c_str(), "rb");
         TRUE(file);
         std::string bytes;
         for (int c; (c = fgetc(file)) != EOF;) bytes += char(c);
@@ -63,7 +63,7 @@ static int run(int argc, char **argv) {
           out[i].data = aclGetDataBufferAddr(out[i].it);
         }
         std::string bytes = out[i].read(nbytes);
-        FILE *file = fopen(outputs[i].c_str(), "wb");
+        FILE* file = fopen(outputs[i].c_str(), "wb");
         TRUE(file);
         fwrite(bytes.data(), 1, bytes.size(), file);
         fclose(file);
@@ -74,14 +74,14 @@ static int run(int argc, char **argv) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   std::string name = argc > 1 ? argv[1] : "";
   if (name == "--list") {
-    for (const Case &item : cases()) printf("%s\t%s\n", item.name, item.rule);
+    for (const Case& item : cases()) printf("%s\t%s\n", item.name, item.rule);
     return 0;
   }
   if (name == "run" && argc > 2) return run(argc - 2, argv + 2);
-  for (const Case &item : cases()) {
+  for (const Case& item : cases()) {
     if (name != item.name || argc != 3) continue;
     folder = argv[2];
     item.body();

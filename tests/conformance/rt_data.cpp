@@ -3,7 +3,7 @@
 
 CASE(data_buffers_hold_address_and_length, "2.10") {
   int local = 0;
-  aclDataBuffer *buffer = aclCreateDataBuffer(&local, size_t(5) << 32);
+  aclDataBuffer* buffer = aclCreateDataBuffer(&local, size_t(5) << 32);
   TRUE(aclGetDataBufferAddr(buffer) == &local);
   EXPECT(aclGetDataBufferSizeV2(buffer), 5LL << 32);
   EXPECT(aclGetDataBufferSize(buffer), 0);
@@ -14,7 +14,7 @@ CASE(data_buffers_hold_address_and_length, "2.10") {
 }
 
 CASE(data_buffers_may_be_empty, "2.10") {
-  aclDataBuffer *buffer = aclCreateDataBuffer(nullptr, 0);
+  aclDataBuffer* buffer = aclCreateDataBuffer(nullptr, 0);
   TRUE(buffer != nullptr);
   OK(aclDestroyDataBuffer(buffer));
 }
@@ -31,11 +31,12 @@ CASE(sizes_of_data_types, "2.10") {
   struct {
     int type;
     size_t size;
-  } const expected[] = {{ACL_DT_UNDEFINED, 0}, {ACL_STRING, 0},  {ACL_BOOL, 1},   {ACL_INT8, 1},    {ACL_UINT8, 1},
-                        {ACL_INT4, 1},         {ACL_UINT1, 1},   {ACL_FLOAT16, 2}, {ACL_BF16, 2},   {ACL_INT16, 2},
-                        {ACL_UINT16, 2},       {ACL_FLOAT, 4},   {ACL_INT32, 4},  {ACL_UINT32, 4},  {ACL_COMPLEX32, 4},
-                        {ACL_INT64, 8},        {ACL_UINT64, 8},  {ACL_DOUBLE, 8}, {ACL_COMPLEX64, 8}, {ACL_COMPLEX128, 16}};
-  for (auto &row : expected) EXPECT(aclDataTypeSize(aclDataType(row.type)), static_cast<long long>(row.size));
+  } const expected[] = {{ACL_DT_UNDEFINED, 0}, {ACL_STRING, 0}, {ACL_BOOL, 1},      {ACL_INT8, 1},
+                        {ACL_UINT8, 1},        {ACL_INT4, 1},   {ACL_UINT1, 1},     {ACL_FLOAT16, 2},
+                        {ACL_BF16, 2},         {ACL_INT16, 2},  {ACL_UINT16, 2},    {ACL_FLOAT, 4},
+                        {ACL_INT32, 4},        {ACL_UINT32, 4}, {ACL_COMPLEX32, 4}, {ACL_INT64, 8},
+                        {ACL_UINT64, 8},       {ACL_DOUBLE, 8}, {ACL_COMPLEX64, 8}, {ACL_COMPLEX128, 16}};
+  for (auto& row : expected) EXPECT(aclDataTypeSize(aclDataType(row.type)), static_cast<long long>(row.size));
 }
 
 CASE_9(sizes_of_small_floats, "2.10") {

@@ -34,7 +34,7 @@ CASE(init_after_finalize_succeeds, "3.1") {
 
 CASE(init_with_missing_file_says_100003, "2.2") { FAILS(aclInit("/nonexistent/acl.json"), 100003, 107000); }
 
-static std::string written(const char *text) {
+static std::string written(const char* text) {
   char path[] = "/tmp/acl_init_XXXXXX";
   int file = mkstemp(path);
   TRUE(write(file, text, std::strlen(text)) == ssize_t(std::strlen(text)));
@@ -86,12 +86,12 @@ CASE_9(finalize_reference_counts_down, "3.1") {
 
 static int phase_calls = 0;
 CASE_9(init_and_finalize_callbacks_run, "2.2") {
-  auto on_init = [](const char *, size_t, void *data) -> aclError {
-    phase_calls += *static_cast<int *>(data);
+  auto on_init = [](const char*, size_t, void* data) -> aclError {
+    phase_calls += *static_cast<int*>(data);
     return 0;
   };
-  auto on_finalize = [](void *data) -> aclError {
-    phase_calls += *static_cast<int *>(data);
+  auto on_finalize = [](void* data) -> aclError {
+    phase_calls += *static_cast<int*>(data);
     return 0;
   };
   int one = 1, ten = 10;
@@ -121,7 +121,7 @@ CPU_CASE(cann_version_follows_the_release, "1.6") {
 }
 
 CASE(soc_name_is_known_before_set_device, "1.6") {
-  const char *name = aclrtGetSocName();
+  const char* name = aclrtGetSocName();
   TRUE(name != nullptr && std::strncmp(name, "Ascend", 6) == 0);
 }
 
@@ -178,7 +178,7 @@ CASE(a_thread_without_context_gets_107002, "3.2") {
   aclrtContext context;
   aclrtStream stream;
   aclrtEvent event;
-  void *memory;
+  void* memory;
   FAILS(aclrtGetDevice(&device), 107002);
   FAILS(aclrtGetCurrentContext(&context), 107002);
   FAILS(aclrtCreateStream(&stream), 107002);
@@ -251,7 +251,7 @@ CASE(reset_waits_for_queued_work, "3.2") {
   {
     CallbackThread callbacks;
     OK(aclrtSubscribeReport(callbacks.id, stream));
-    OK(aclrtLaunchCallback([](void *) { usleep(20000), ran = 1; }, nullptr, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback([](void*) { usleep(20000), ran = 1; }, nullptr, ACL_CALLBACK_BLOCK, stream));
     OK(aclrtSynchronizeStream(stream));
     OK(aclrtUnSubscribeReport(callbacks.id, stream));
   }
@@ -261,7 +261,7 @@ CASE(reset_waits_for_queued_work, "3.2") {
 
 CPU_CASE(reset_frees_device_memory, "3.1") {
   OK(aclrtSetDevice(0));
-  void *memory;
+  void* memory;
   OK(aclrtMalloc(&memory, 1000, ACL_MEM_MALLOC_HUGE_FIRST));
   EXPECT(counter("live.device_memory"), 1);
   OK(aclrtResetDevice(0));
@@ -352,7 +352,7 @@ CASE(utilization_wants_no_extension, "2.3") {
   OK(aclrtGetDeviceUtilizationRate(0, &info));
   EXPECT(info.memoryUtilization, -1);
   TRUE(info.cubeUtilization >= -1 && info.cubeUtilization <= 100);
-  info.utilizationExtend = reinterpret_cast<aclrtUtilizationExtendInfo *>(&info);
+  info.utilizationExtend = reinterpret_cast<aclrtUtilizationExtendInfo*>(&info);
   FAILS(aclrtGetDeviceUtilizationRate(0, &info), 100000);
   FAILS(aclrtGetDeviceUtilizationRate(0, nullptr), 100000);
 }
@@ -375,7 +375,7 @@ CASE(last_error_is_kept_until_read, "3.2") {
 CASE(recent_message_is_cleared_by_reading, "2.9") {
   Session session;
   EXPECT(aclrtFree(nullptr), 100000);
-  const char *message = aclGetRecentErrMsg();
+  const char* message = aclGetRecentErrMsg();
   TRUE(message != nullptr && message[0] == 'E');
   TRUE(aclGetRecentErrMsg() == nullptr);
 }
@@ -445,7 +445,7 @@ CPU_CASE(a_forked_child_is_refused, "3.3") {
 
 CPU_CASE(unsupported_calls_say_so, "7") {
   Session session;
-  void *address;
+  void* address;
   FAILS(aclrtReserveMemAddress(&address, 4096, 0, nullptr, 0), 207000);
   EXPECT(aclmdlInitDump(), 207000);
   TRUE(std::strstr(aclGetRecentErrMsg(), "aclmdlInitDump") != nullptr);

@@ -5,7 +5,7 @@ using Clock = std::chrono::steady_clock;
 
 CPU_CASE(the_kth_call_fails, "7") {
   Session session;
-  void *memory = nullptr;
+  void* memory = nullptr;
   fail_call("aclrtMalloc", 2, 207001);
   OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   OK(aclrtFree(memory));
@@ -22,15 +22,15 @@ CPU_CASE(zero_clears_a_fault, "7") {
 }
 
 CPU_CASE(faults_of_unknown_entries_are_refused, "7") {
-  EXPECT(hook<int (*)(const char *, int64_t, int)>("acl_cpu_fail")("aclrtNothing", 1, 5), -1);
-  EXPECT(hook<int (*)(const char *)>("acl_cpu_inject")("{\"entry\": \"aclrtMalloc\", \"often\": 1}"), -1);
+  EXPECT(hook<int (*)(const char*, int64_t, int)>("acl_cpu_fail")("aclrtNothing", 1, 5), -1);
+  EXPECT(hook<int (*)(const char*)>("acl_cpu_inject")("{\"entry\": \"aclrtMalloc\", \"often\": 1}"), -1);
   TRUE(std::strstr(aclGetRecentErrMsg(), "often") != nullptr);
 }
 
 CPU_CASE(faults_come_from_the_configuration, "7") {
   configure("{\"faults\": [{\"entry\": \"aclrtMalloc\", \"kth\": 1, \"code\": 507899}]}");
   OK(aclrtSetDevice(0));
-  void *memory;
+  void* memory;
   FAILS(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST), 507899);
 }
 
@@ -45,10 +45,30 @@ CPU_CASE(a_hanging_task_is_ended_by_abort, "7") {
   OK(aclrtSynchronizeStreamWithTimeout(session.stream, 5000));
 }
 
+CPU_CASE(a_hanging_task_ends_at_the_op_timeout_with_507014, "3.11") {
+  WithStream session;
+  Device memory(64);
+  OK(aclrtSetOpExecuteTimeOutWithMs(30));
+  inject("{\"entry\": \"aclrtMemsetAsync\", \"effect\": \"hang\"}");
+  OK(aclrtMemsetAsync(memory.at, 64, 1, 64, session.stream));
+  FAILS(aclrtSynchronizeStreamWithTimeout(session.stream, 5000), 507014);
+}
+
+CPU_CASE(a_process_may_exit_with_work_in_flight, "3.1") {
+  OK(aclrtSetDevice(0));
+  aclrtStream stream;
+  OK(aclrtCreateStream(&stream));
+  void* memory;
+  OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  for (int i = 0; i < 1000; ++i) OK(aclrtMemsetAsync(memory, 64, 1, 64, stream));
+  inject("{\"entry\": \"aclrtMemsetAsync\", \"effect\": \"hang\"}");
+  OK(aclrtMemsetAsync(memory, 64, 1, 64, stream));
+}
+
 CPU_CASE(a_hanging_task_is_ended_by_a_forced_reset, "7") {
   OK(aclrtSetDevice(0));
   aclrtStream stream;
-  void *memory;
+  void* memory;
   OK(aclrtCreateStream(&stream));
   OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   inject("{\"entry\": \"aclrtMemsetAsync\", \"effect\": \"hang\"}");
@@ -106,14 +126,15 @@ CPU_CASE(counters_count_calls_and_objects, "design 5") {
   }
   OK(aclrtDestroyEvent(event));
   OK(aclrtDestroyStream(stream));
-  for (auto *name : {"live.stream", "live.event", "live.device_memory", "live.host_memory", "bytes.device", "bytes.pinned"}) {
+  for (auto* name :
+       {"live.stream", "live.event", "live.device_memory", "live.host_memory", "bytes.device", "bytes.pinned"}) {
     EXPECT(counter(name), 0);
   }
   EXPECT(counter("peak.device"), 12288);
   EXPECT(counter("calls.aclrtMalloc"), 1);
   EXPECT(counter("calls.aclrtFreeHost"), 1);
   EXPECT(counter("calls.aclrtNothing"), -1);
-  std::string json = hook<const char *(*)()>("acl_cpu_counters_json")();
+  std::string json = hook<const char* (*)()>("acl_cpu_counters_json")();
   TRUE(json.find("\"aclrtMalloc\": 1") != std::string::npos);
 }
 
@@ -146,13 +167,14 @@ CPU_CASE(streams_share_the_copy_engine, "design 5") {
   Pinned host(256);
   aclrtStream streams[3];
   auto start = Clock::now();
-  for (auto &stream : streams) {
-    OK(aclrtCreateStream(&stream));
-    OK(aclrtMemcpyAsync(memory.at, 64, host.at, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  for (int i = 0; i < 3; ++i) {
+    OK(aclrtCreateStream(&streams[i]));
+    void* at = static_cast<char*>(memory.at) + 64 * i;
+    OK(aclrtMemcpyAsync(at, 64, host.at, 64, ACL_MEMCPY_HOST_TO_DEVICE, streams[i]));
   }
   OK(aclrtSynchronizeDevice());
   TRUE(seconds_since(start) >= 0.0599);
-  for (auto *stream : streams) OK(aclrtDestroyStream(stream));
+  for (auto* stream : streams) OK(aclrtDestroyStream(stream));
 }
 
 CPU_CASE(virtual_time_of_events_is_exact, "design 5") {

@@ -1,12 +1,12 @@
 #include "rt_harness.h"
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: %s --list | CASE\n", argv[0]);
     return 2;
   }
   bool list = std::strcmp(argv[1], "--list") == 0;
-  for (Case *test = Case::first(); test != nullptr; test = test->next) {
+  for (Case* test = Case::first(); test != nullptr; test = test->next) {
     if (list) std::printf("%s %s\n", test->name, test->section);
     if (std::strcmp(argv[1], test->name) == 0) {
       test->body();

@@ -6,7 +6,7 @@
 
 CASE(malloc_refuses_null_and_zero, "3.4") {
   Session session;
-  void *memory = nullptr;
+  void* memory = nullptr;
   FAILS(aclrtMalloc(nullptr, 64, ACL_MEM_MALLOC_HUGE_FIRST), 100000);
   FAILS(aclrtMalloc(&memory, 0, ACL_MEM_MALLOC_HUGE_FIRST), 100000);
 }
@@ -19,19 +19,19 @@ CASE(free_of_null_says_100000, "3.4") {
 
 CASE(device_pointers_are_64_byte_aligned, "3.4") {
   Session session;
-  std::vector<void *> all;
+  std::vector<void*> all;
   for (size_t size : {1, 31, 64, 100, 5000, 1 << 20, 3 << 20}) {
     all.push_back(nullptr);
     OK(aclrtMalloc(&all.back(), size, ACL_MEM_MALLOC_HUGE_FIRST));
     EXPECT(reinterpret_cast<uintptr_t>(all.back()) % 64, 0);
   }
-  for (void *memory : all) OK(aclrtFree(memory));
+  for (void* memory : all) OK(aclrtFree(memory));
 }
 
 CASE(every_policy_allocates, "3.4") {
   Session session;
   for (int policy : {0, 1, 2, 3, 4, 5, 0x100, 0x1000}) {
-    void *memory = nullptr;
+    void* memory = nullptr;
     OK(aclrtMalloc(&memory, 1000, aclrtMemMallocPolicy(policy)));
     OK(aclrtFree(memory));
   }
@@ -39,7 +39,7 @@ CASE(every_policy_allocates, "3.4") {
 
 CASE(other_allocators_work, "2.7") {
   Session session;
-  void *memory = nullptr;
+  void* memory = nullptr;
   OK(aclrtMallocAlign32(&memory, 100, ACL_MEM_MALLOC_NORMAL_ONLY));
   OK(aclrtFree(memory));
   OK(aclrtMallocCached(&memory, 100, ACL_MEM_MALLOC_NORMAL_ONLY));
@@ -50,7 +50,7 @@ CASE(other_allocators_work, "2.7") {
 
 CPU_CASE(freeing_twice_is_an_error, "design 5") {
   Session session;
-  void *memory = nullptr;
+  void* memory = nullptr;
   OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   OK(aclrtFree(memory));
   FAILS(aclrtFree(memory), 507899);
@@ -64,7 +64,7 @@ CPU_CASE(the_host_cannot_read_device_memory, "design 5") {
   Device memory(64);
   pid_t child = fork();
   if (child == 0) {
-    volatile char byte = *static_cast<volatile char *>(memory.at);
+    volatile char byte = *static_cast<volatile char*>(memory.at);
     _exit(byte == 0);
   }
   int status = 0;
@@ -103,7 +103,7 @@ CASE(mem_info_needs_a_device_and_adds_up, "3.4") {
 CPU_CASE(huge_only_costs_two_mebibytes, "3.4") {
   configure("{\"hbm_bytes\": 67108864}");
   OK(aclrtSetDevice(0));
-  void *memory = nullptr;
+  void* memory = nullptr;
   OK(aclrtMalloc(&memory, 1024, ACL_MEM_MALLOC_HUGE_ONLY));
   EXPECT(counter("bytes.device"), 2 << 20);
   OK(aclrtFree(memory));
@@ -125,7 +125,7 @@ CPU_CASE(out_of_memory_says_207001, "3.4") {
 
 CPU_CASE(absurd_sizes_say_207001, "3.4") {
   Session session;
-  void *memory = nullptr;
+  void* memory = nullptr;
   FAILS(aclrtMalloc(&memory, size_t(1) << 60, ACL_MEM_MALLOC_HUGE_FIRST), 207001);
   FAILS(aclrtMalloc(&memory, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), 100000, 207001);
   FAILS(aclrtMalloc(&memory, SIZE_MAX - 100, ACL_MEM_MALLOC_HUGE1G_ONLY), 100000, 207001);
@@ -140,7 +140,7 @@ CPU_CASE(another_process_sees_the_memory, "design 5") {
   if (child == 0) {
     if (read(to_child[0], &byte, 1) != 1) _exit(1);
     aclrtSetDevice(0);
-    void *memory = nullptr;
+    void* memory = nullptr;
     byte = aclrtMalloc(&memory, 8 << 20, ACL_MEM_MALLOC_HUGE_FIRST) == 207001 ? 'n' : 'y';
     if (write(to_parent[1], &byte, 1) != 1 || read(to_child[0], &byte, 1) != 1) _exit(1);
     if (aclrtMalloc(&memory, 12 << 20, ACL_MEM_MALLOC_HUGE_FIRST) != 0) _exit(1);
@@ -149,7 +149,7 @@ CPU_CASE(another_process_sees_the_memory, "design 5") {
     pause();
   }
   OK(aclrtSetDevice(0));
-  void *memory = nullptr;
+  void* memory = nullptr;
   {
     Device held(12 << 20);
     TRUE(write(to_child[1], "x", 1) == 1 && read(to_parent[0], &byte, 1) == 1);
@@ -171,7 +171,7 @@ CASE(host_memory_is_64_byte_aligned_and_usable, "3.4") {
     EXPECT(reinterpret_cast<uintptr_t>(host.at) % 64, 0);
     EXPECT(host.at[size - 1], 3);
   }
-  void *memory = nullptr;
+  void* memory = nullptr;
   FAILS(aclrtMallocHost(&memory, 0), 100000);
   FAILS(aclrtMallocHost(nullptr, 10), 100000);
 }
@@ -184,7 +184,7 @@ CASE(pointer_attributes_tell_device_and_host, "3.4") {
   OK(aclrtPointerGetAttributes(memory.at, &attributes));
   EXPECT(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
   EXPECT(attributes.location.id, 0);
-  OK(aclrtPointerGetAttributes(static_cast<char *>(memory.at) + 100, &attributes));
+  OK(aclrtPointerGetAttributes(static_cast<char*>(memory.at) + 100, &attributes));
   EXPECT(attributes.location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
   OK(aclrtPointerGetAttributes(host.at, &attributes));
   EXPECT(attributes.location.type, ACL_MEM_LOCATION_TYPE_HOST);
@@ -227,7 +227,7 @@ CASE(memcpy_into_the_middle, "3.5") {
   Device memory(256);
   OK(aclrtMemset(memory.at, 256, 0, 256));
   char mark[4] = {1, 2, 3, 4}, back[256];
-  OK(aclrtMemcpy(static_cast<char *>(memory.at) + 100, 156, mark, 4, ACL_MEMCPY_HOST_TO_DEVICE));
+  OK(aclrtMemcpy(static_cast<char*>(memory.at) + 100, 156, mark, 4, ACL_MEMCPY_HOST_TO_DEVICE));
   OK(aclrtMemcpy(back, 256, memory.at, 256, ACL_MEMCPY_DEVICE_TO_HOST));
   TRUE(std::memcmp(back + 100, mark, 4) == 0 && back[99] == 0 && back[104] == 0);
 }
@@ -392,7 +392,7 @@ CASE(copy_with_condition_takes_pageable_memory, "3.5") {
 CPU_CASE(pinned_memory_freed_before_the_copy_is_reported, "7") {
   Held held;
   Device memory(64);
-  void *host;
+  void* host;
   OK(aclrtMallocHost(&host, 64));
   OK(aclrtMemcpyAsync(memory.at, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE, held.stream));
   OK(aclrtFreeHost(host));
@@ -403,7 +403,7 @@ CPU_CASE(pinned_memory_freed_before_the_copy_is_reported, "7") {
 CPU_CASE(device_memory_freed_before_the_copy_is_reported, "7") {
   Held held;
   Pinned host(64);
-  void *memory;
+  void* memory;
   OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   OK(aclrtMemcpyAsync(memory, 64, host.at, 64, ACL_MEMCPY_HOST_TO_DEVICE, held.stream));
   OK(aclrtFree(memory));
@@ -414,7 +414,7 @@ CPU_CASE(device_memory_freed_before_the_copy_is_reported, "7") {
 CPU_CASE(unaligned_async_device_copy_says_107008, "3.5") {
   WithStream session;
   Device first(256), second(256);
-  FAILS(aclrtMemcpyAsync(static_cast<char *>(second.at) + 4, 100, first.at, 100, ACL_MEMCPY_DEVICE_TO_DEVICE,
+  FAILS(aclrtMemcpyAsync(static_cast<char*>(second.at) + 4, 100, first.at, 100, ACL_MEMCPY_DEVICE_TO_DEVICE,
                          session.stream),
         107008);
   OK(aclrtMemcpyAsync(second.at, 256, first.at, 256, ACL_MEMCPY_DEVICE_TO_DEVICE, session.stream));
@@ -448,17 +448,17 @@ CASE(two_dimensional_async_copy, "3.5") {
 
 CASE(host_register_wants_page_alignment, "3.4") {
   Session session;
-  void *page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void *device = nullptr;
-  TRUE(aclrtHostRegister(static_cast<char *>(page) + 64, 1000, ACL_HOST_REGISTER_MAPPED, &device) != ACL_SUCCESS);
+  void* page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* device = nullptr;
+  TRUE(aclrtHostRegister(static_cast<char*>(page) + 64, 1000, ACL_HOST_REGISTER_MAPPED, &device) != ACL_SUCCESS);
   FAILS(aclrtHostRegister(nullptr, 1000, ACL_HOST_REGISTER_MAPPED, &device), 100000);
   FAILS(aclrtHostRegister(page, 0, ACL_HOST_REGISTER_MAPPED, &device), 100000);
 }
 
 CPU_CASE(host_register_maps_once, "3.4") {
   Session session;
-  void *page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void *device = nullptr;
+  void* page = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* device = nullptr;
   OK(aclrtHostRegister(page, 8192, ACL_HOST_REGISTER_MAPPED, &device));
   TRUE(device != nullptr);
   FAILS(aclrtHostRegister(page, 8192, ACL_HOST_REGISTER_MAPPED, &device), 507910, 107000);
@@ -521,9 +521,9 @@ CASE_9(memset_of_words, "2.7") {
 CASE_9(address_range_of_an_inner_pointer, "2.7") {
   Session session;
   Device memory(1000);
-  void *base = nullptr;
+  void* base = nullptr;
   size_t size = 0;
-  OK(aclrtMemGetAddressRange(static_cast<char *>(memory.at) + 500, &base, &size));
+  OK(aclrtMemGetAddressRange(static_cast<char*>(memory.at) + 500, &base, &size));
   TRUE(base == memory.at && size >= 1000);
 }
 
@@ -544,5 +544,5 @@ CASE(threads_allocate_and_copy_at_once, "3.2") {
       }
     });
   }
-  for (auto &thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();
 }

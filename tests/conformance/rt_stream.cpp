@@ -235,7 +235,7 @@ CPU_CASE(stop_on_failure_stops_the_context, "3.11") {
   OK(aclrtCreateStream(&stream));
   OK(aclrtCreateStream(&other));
   OK(aclrtSetStreamFailureMode(stream, ACL_STOP_ON_FAILURE));
-  void *memory;
+  void* memory;
   OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
   inject("{\"entry\": \"aclrtMemsetAsync\", \"effect\": \"task\", \"code\": 507015}");
   OK(aclrtMemsetAsync(memory, 64, 1, 64, stream));
@@ -267,7 +267,7 @@ static std::atomic<int> exception_code{0};
 CPU_CASE(exception_callbacks_see_the_code, "3.11") {
   WithStream session;
   Device memory(64);
-  OK(aclrtSetExceptionInfoCallback([](aclrtExceptionInfo *info) {
+  OK(aclrtSetExceptionInfoCallback([](aclrtExceptionInfo* info) {
     EXPECT(aclrtGetDeviceIdFromExceptionInfo(info), 0);
     exception_code = int(aclrtGetErrorCodeFromExceptionInfo(info));
   }));
@@ -325,7 +325,7 @@ CPU_CASE(streams_run_out_with_207008, "2.5") {
   while ((code = aclrtCreateStream(&stream)) == ACL_SUCCESS) all.push_back(stream);
   EXPECT(code, 207008);
   EXPECT(all.size(), 1984);
-  for (auto *made : all) OK(aclrtDestroyStream(made));
+  for (auto* made : all) OK(aclrtDestroyStream(made));
 }
 
 // ---- events ----
@@ -504,7 +504,7 @@ CASE(elapsed_time_in_milliseconds, "2.6") {
     CallbackThread callbacks;
     OK(aclrtSubscribeReport(callbacks.id, session.stream));
     OK(aclrtRecordEvent(start, session.stream));
-    OK(aclrtLaunchCallback([](void *) { usleep(10000); }, nullptr, ACL_CALLBACK_BLOCK, session.stream));
+    OK(aclrtLaunchCallback([](void*) { usleep(10000); }, nullptr, ACL_CALLBACK_BLOCK, session.stream));
     OK(aclrtRecordEvent(end, session.stream));
     OK(aclrtSynchronizeStream(session.stream));
     OK(aclrtUnSubscribeReport(callbacks.id, session.stream));
@@ -596,7 +596,7 @@ CASE(callbacks_run_in_the_subscribed_thread, "3.7") {
   WithStream session;
   CallbackThread callbacks;
   OK(aclrtSubscribeReport(callbacks.id, session.stream));
-  OK(aclrtLaunchCallback([](void *) { ran_on = pthread_self(); }, nullptr, ACL_CALLBACK_BLOCK, session.stream));
+  OK(aclrtLaunchCallback([](void*) { ran_on = pthread_self(); }, nullptr, ACL_CALLBACK_BLOCK, session.stream));
   OK(aclrtSynchronizeStream(session.stream));
   TRUE(ran_on == callbacks.id);
   OK(aclrtUnSubscribeReport(callbacks.id, session.stream));
@@ -606,7 +606,7 @@ CASE(callbacks_run_only_inside_process_report, "3.7") {
   WithStream session;
   static std::atomic<int> runs{0};
   OK(aclrtSubscribeReport(pthread_self(), session.stream));
-  OK(aclrtLaunchCallback([](void *) { ++runs; }, nullptr, ACL_CALLBACK_NO_BLOCK, session.stream));
+  OK(aclrtLaunchCallback([](void*) { ++runs; }, nullptr, ACL_CALLBACK_NO_BLOCK, session.stream));
   OK(aclrtSynchronizeStream(session.stream));
   EXPECT(runs, 0);
   OK(aclrtProcessReport(1000));
@@ -626,7 +626,7 @@ CASE(process_report_codes, "3.7") {
 
 CASE(launching_without_subscription_says_107015, "3.7") {
   WithStream session;
-  FAILS(aclrtLaunchCallback([](void *) {}, nullptr, ACL_CALLBACK_BLOCK, session.stream), 107015);
+  FAILS(aclrtLaunchCallback([](void*) {}, nullptr, ACL_CALLBACK_BLOCK, session.stream), 107015);
 }
 
 CASE(launching_nothing_says_100000, "3.7") {
@@ -647,13 +647,13 @@ CASE(a_thread_serves_several_streams, "3.7") {
   static std::atomic<int> runs{0};
   OK(aclrtCreateStream(&other));
   CallbackThread callbacks;
-  for (auto *stream : {session.stream, other}) {
+  for (auto* stream : {session.stream, other}) {
     OK(aclrtSubscribeReport(callbacks.id, stream));
-    OK(aclrtLaunchCallback([](void *) { ++runs; }, nullptr, ACL_CALLBACK_BLOCK, stream));
+    OK(aclrtLaunchCallback([](void*) { ++runs; }, nullptr, ACL_CALLBACK_BLOCK, stream));
   }
   OK(aclrtSynchronizeDevice());
   EXPECT(runs, 2);
-  for (auto *stream : {session.stream, other}) OK(aclrtUnSubscribeReport(callbacks.id, stream));
+  for (auto* stream : {session.stream, other}) OK(aclrtUnSubscribeReport(callbacks.id, stream));
   OK(aclrtDestroyStream(other));
 }
 
@@ -683,8 +683,8 @@ CASE_9(host_functions_run_in_order, "3.7") {
   WithStream session;
   static std::vector<int> order;
   static int numbers[] = {0, 1, 2};
-  for (int &number : numbers) {
-    OK(aclrtLaunchHostFunc(session.stream, [](void *at) { order.push_back(*static_cast<int *>(at)); }, &number));
+  for (int& number : numbers) {
+    OK(aclrtLaunchHostFunc(session.stream, [](void* at) { order.push_back(*static_cast<int*>(at)); }, &number));
   }
   OK(aclrtSynchronizeStream(session.stream));
   TRUE((order == std::vector<int>{0, 1, 2}));
@@ -694,8 +694,7 @@ CASE_9(host_functions_run_in_order, "3.7") {
 CPU_CASE_9(a_host_function_cannot_synchronise_its_stream, "3.7") {
   WithStream session;
   static std::atomic<int> code{0};
-  OK(aclrtLaunchHostFunc(
-      session.stream, [](void *stream) { code = aclrtSynchronizeStream(stream); }, session.stream));
+  OK(aclrtLaunchHostFunc(session.stream, [](void* stream) { code = aclrtSynchronizeStream(stream); }, session.stream));
   OK(aclrtSynchronizeStream(session.stream));
   EXPECT(code, 107000);
 }
@@ -728,7 +727,7 @@ CASE(threads_use_their_own_streams, "3.2") {
       OK(aclrtDestroyStream(stream));
     });
   }
-  for (auto &thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();
 }
 
 CASE(threads_share_one_stream, "3.2") {
@@ -741,12 +740,12 @@ CASE(threads_share_one_stream, "3.2") {
     threads.emplace_back([&, id] {
       OK(aclrtSetCurrentContext(context));
       for (int round = 0; round < 200; ++round) {
-        OK(aclrtMemsetAsync(static_cast<char *>(memory.at) + 64 * id, 64, round, 64, session.stream));
+        OK(aclrtMemsetAsync(static_cast<char*>(memory.at) + 64 * id, 64, round, 64, session.stream));
         if (round % 20 == 0) OK(aclrtSynchronizeStream(session.stream));
       }
     });
   }
-  for (auto &thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();
   OK(aclrtSynchronizeStream(session.stream));
   unsigned char back[256];
   OK(aclrtMemcpy(back, 256, memory.at, 256, ACL_MEMCPY_DEVICE_TO_HOST));

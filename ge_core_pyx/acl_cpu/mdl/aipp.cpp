@@ -36,7 +36,7 @@ namespace {
 constexpr size_t kHeadNbytes = 64, kImageNbytes = 96;
 static_assert(sizeof(aclmdlAIPP::Head) == kHeadNbytes);
 
-aclmdlAIPP::Image *image(aclmdlAIPP *aipp, uint64_t index) {
+aclmdlAIPP::Image* image(aclmdlAIPP* aipp, uint64_t index) {
   return aipp && index < aipp->images.size() ? &aipp->images[index] : nullptr;
 }
 
@@ -44,12 +44,14 @@ aclError without_aipp(uint32_t model_id, size_t index) {
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(model_id);
     if (index >= model->input_count())
-      refuse(ACL_ERROR_INVALID_PARAM, "model %u: it has %zu inputs, got the index %zu", model_id, model->input_count(), index);
+      refuse(ACL_ERROR_INVALID_PARAM, "model %u: it has %zu inputs, got the index %zu", model_id, model->input_count(),
+             index);
     return ACL_SUCCESS;
   });
 }
 
-aclError attach(uint32_t model_id, const aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aipp, const char *call) {
+aclError attach(uint32_t model_id, const aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aipp,
+                const char* call) {
   if (!dataset || !aipp) return fail(ACL_ERROR_INVALID_PARAM, "%s: expected a dataset and an AIPP parameter set", call);
   if (aclError code = without_aipp(model_id, index)) return code;
   return fail(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u was compiled without dynamic AIPP", model_id);
@@ -57,13 +59,13 @@ aclError attach(uint32_t model_id, const aclmdlDataset *dataset, size_t index, c
 
 }  // namespace
 
-aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize) {
+aclmdlAIPP* aclmdlCreateAIPP(uint64_t batchSize) {
   ACL_CPU_ENTRY_OR(aclmdlCreateAIPP, nullptr);
   if (batchSize == 0 || batchSize > 127) {
     fail(ACL_ERROR_INVALID_PARAM, "aclmdlCreateAIPP: expected a batch size from 1 to 127");
     return nullptr;
   }
-  aclmdlAIPP *aipp = new (std::nothrow) aclmdlAIPP;
+  aclmdlAIPP* aipp = new (std::nothrow) aclmdlAIPP;
   if (!aipp) return nullptr;
   aipp->head.batch = static_cast<int8_t>(batchSize);
   if (guarded([&]() -> aclError { return aipp->images.resize(batchSize), ACL_SUCCESS; }) == ACL_SUCCESS) return aipp;
@@ -71,21 +73,22 @@ aclmdlAIPP *aclmdlCreateAIPP(uint64_t batchSize) {
   return nullptr;
 }
 
-aclError aclmdlDestroyAIPP(const aclmdlAIPP *aippParmsSet) {
+aclError aclmdlDestroyAIPP(const aclmdlAIPP* aippParmsSet) {
   ACL_CPU_ENTRY(aclmdlDestroyAIPP);
   ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
   delete aippParmsSet;
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t *size) {
+aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t* size) {
   ACL_CPU_ENTRY(aclmdlGetAippDataSize);
-  ACL_CPU_REQUIRE(batchSize > 0 && batchSize <= 127 && size, "expected a batch size from 1 to 127 and room for the size");
+  ACL_CPU_REQUIRE(batchSize > 0 && batchSize <= 127 && size,
+                  "expected a batch size from 1 to 127 and room for the size");
   *size = kHeadNbytes + batchSize * kImageNbytes;
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPInputFormat(aclmdlAIPP *aippParmsSet, aclAippInputFormat inputFormat) {
+aclError aclmdlSetAIPPInputFormat(aclmdlAIPP* aippParmsSet, aclAippInputFormat inputFormat) {
   ACL_CPU_ENTRY(aclmdlSetAIPPInputFormat);
   ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
   ACL_CPU_REQUIRE(inputFormat >= ACL_YUV420SP_U8 && inputFormat <= ACL_RAW24, "unknown input format");
@@ -93,13 +96,15 @@ aclError aclmdlSetAIPPInputFormat(aclmdlAIPP *aippParmsSet, aclAippInputFormat i
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPCscParams(aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int16_t cscMatrixR0C0, int16_t cscMatrixR0C1,
-                                int16_t cscMatrixR0C2, int16_t cscMatrixR1C0, int16_t cscMatrixR1C1, int16_t cscMatrixR1C2,
-                                int16_t cscMatrixR2C0, int16_t cscMatrixR2C1, int16_t cscMatrixR2C2, uint8_t cscOutputBiasR0,
+aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int16_t cscMatrixR0C0,
+                                int16_t cscMatrixR0C1, int16_t cscMatrixR0C2, int16_t cscMatrixR1C0,
+                                int16_t cscMatrixR1C1, int16_t cscMatrixR1C2, int16_t cscMatrixR2C0,
+                                int16_t cscMatrixR2C1, int16_t cscMatrixR2C2, uint8_t cscOutputBiasR0,
                                 uint8_t cscOutputBiasR1, uint8_t cscOutputBiasR2, uint8_t cscInputBiasR0,
                                 uint8_t cscInputBiasR1, uint8_t cscInputBiasR2) {
   ACL_CPU_ENTRY(aclmdlSetAIPPCscParams);
-  ACL_CPU_REQUIRE(aippParmsSet && (cscSwitch == 0 || cscSwitch == 1), "expected an AIPP parameter set and a switch 0 or 1");
+  ACL_CPU_REQUIRE(aippParmsSet && (cscSwitch == 0 || cscSwitch == 1),
+                  "expected an AIPP parameter set and a switch 0 or 1");
   const int16_t matrix[] = {cscMatrixR0C0, cscMatrixR0C1, cscMatrixR0C2, cscMatrixR1C0, cscMatrixR1C1,
                             cscMatrixR1C2, cscMatrixR2C0, cscMatrixR2C1, cscMatrixR2C2};
   const uint8_t output_bias[] = {cscOutputBiasR0, cscOutputBiasR1, cscOutputBiasR2};
@@ -111,32 +116,34 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP *aippParmsSet, int8_t cscSwitch, int1
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t rbuvSwapSwitch) {
+aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t rbuvSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPRbuvSwapSwitch);
   ACL_CPU_REQUIRE(aippParmsSet && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1), "expected a parameter set and 0 or 1");
   aippParmsSet->head.rbuv_swap = rbuvSwapSwitch;
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP *aippParmsSet, int8_t axSwapSwitch) {
+aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t axSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPAxSwapSwitch);
   ACL_CPU_REQUIRE(aippParmsSet && (axSwapSwitch == 0 || axSwapSwitch == 1), "expected a parameter set and 0 or 1");
   aippParmsSet->head.ax_swap = axSwapSwitch;
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP *aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
+aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP* aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
   ACL_CPU_ENTRY(aclmdlSetAIPPSrcImageSize);
-  ACL_CPU_REQUIRE(aippParmsSet && srcImageSizeW > 0 && srcImageSizeH > 0, "expected a parameter set, a width and a height");
+  ACL_CPU_REQUIRE(aippParmsSet && srcImageSizeW > 0 && srcImageSizeH > 0,
+                  "expected a parameter set, a width and a height");
   aippParmsSet->head.width = srcImageSizeW;
   aippParmsSet->head.height = srcImageSizeH;
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPScfParams(aclmdlAIPP *aippParmsSet, int8_t scfSwitch, int32_t scfInputSizeW, int32_t scfInputSizeH,
-                                int32_t scfOutputSizeW, int32_t scfOutputSizeH, uint64_t batchIndex) {
+aclError aclmdlSetAIPPScfParams(aclmdlAIPP* aippParmsSet, int8_t scfSwitch, int32_t scfInputSizeW,
+                                int32_t scfInputSizeH, int32_t scfOutputSizeW, int32_t scfOutputSizeH,
+                                uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPScfParams);
-  auto *target = image(aippParmsSet, batchIndex);
+  auto* target = image(aippParmsSet, batchIndex);
   ACL_CPU_REQUIRE(target && (scfSwitch == 0 || scfSwitch == 1), "expected a parameter set, an image of it and 0 or 1");
   target->resize = scfSwitch;
   target->resize_in_width = scfInputSizeW;
@@ -146,11 +153,12 @@ aclError aclmdlSetAIPPScfParams(aclmdlAIPP *aippParmsSet, int8_t scfSwitch, int3
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPCropParams(aclmdlAIPP *aippParmsSet, int8_t cropSwitch, int32_t cropStartPosW, int32_t cropStartPosH,
-                                 int32_t cropSizeW, int32_t cropSizeH, uint64_t batchIndex) {
+aclError aclmdlSetAIPPCropParams(aclmdlAIPP* aippParmsSet, int8_t cropSwitch, int32_t cropStartPosW,
+                                 int32_t cropStartPosH, int32_t cropSizeW, int32_t cropSizeH, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPCropParams);
-  auto *target = image(aippParmsSet, batchIndex);
-  ACL_CPU_REQUIRE(target && (cropSwitch == 0 || cropSwitch == 1), "expected a parameter set, an image of it and 0 or 1");
+  auto* target = image(aippParmsSet, batchIndex);
+  ACL_CPU_REQUIRE(target && (cropSwitch == 0 || cropSwitch == 1),
+                  "expected a parameter set, an image of it and 0 or 1");
   target->crop = cropSwitch;
   target->crop_x = cropStartPosW;
   target->crop_y = cropStartPosH;
@@ -159,12 +167,13 @@ aclError aclmdlSetAIPPCropParams(aclmdlAIPP *aippParmsSet, int8_t cropSwitch, in
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP *aippParmsSet, int8_t paddingSwitch, int32_t paddingSizeTop,
+aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP* aippParmsSet, int8_t paddingSwitch, int32_t paddingSizeTop,
                                     int32_t paddingSizeBottom, int32_t paddingSizeLeft, int32_t paddingSizeRight,
                                     uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPPaddingParams);
-  auto *target = image(aippParmsSet, batchIndex);
-  ACL_CPU_REQUIRE(target && (paddingSwitch == 0 || paddingSwitch == 1), "expected a parameter set, an image of it and 0 or 1");
+  auto* target = image(aippParmsSet, batchIndex);
+  ACL_CPU_REQUIRE(target && (paddingSwitch == 0 || paddingSwitch == 1),
+                  "expected a parameter set, an image of it and 0 or 1");
   target->padding = paddingSwitch;
   target->pad_top = paddingSizeTop;
   target->pad_bottom = paddingSizeBottom;
@@ -173,47 +182,49 @@ aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP *aippParmsSet, int8_t paddingSwit
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPDtcPixelMean(aclmdlAIPP *aippParmsSet, int16_t dtcPixelMeanChn0, int16_t dtcPixelMeanChn1,
+aclError aclmdlSetAIPPDtcPixelMean(aclmdlAIPP* aippParmsSet, int16_t dtcPixelMeanChn0, int16_t dtcPixelMeanChn1,
                                    int16_t dtcPixelMeanChn2, int16_t dtcPixelMeanChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPDtcPixelMean);
-  auto *target = image(aippParmsSet, batchIndex);
+  auto* target = image(aippParmsSet, batchIndex);
   ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const int16_t mean[] = {dtcPixelMeanChn0, dtcPixelMeanChn1, dtcPixelMeanChn2, dtcPixelMeanChn3};
   memcpy(target->mean, mean, sizeof mean);
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPDtcPixelMin(aclmdlAIPP *aippParmsSet, float dtcPixelMinChn0, float dtcPixelMinChn1,
+aclError aclmdlSetAIPPDtcPixelMin(aclmdlAIPP* aippParmsSet, float dtcPixelMinChn0, float dtcPixelMinChn1,
                                   float dtcPixelMinChn2, float dtcPixelMinChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPDtcPixelMin);
-  auto *target = image(aippParmsSet, batchIndex);
+  auto* target = image(aippParmsSet, batchIndex);
   ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const float minimum[] = {dtcPixelMinChn0, dtcPixelMinChn1, dtcPixelMinChn2, dtcPixelMinChn3};
   memcpy(target->minimum, minimum, sizeof minimum);
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP *aippParmsSet, float dtcPixelVarReciChn0, float dtcPixelVarReciChn1,
+aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP* aippParmsSet, float dtcPixelVarReciChn0, float dtcPixelVarReciChn1,
                                    float dtcPixelVarReciChn2, float dtcPixelVarReciChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPPixelVarReci);
-  auto *target = image(aippParmsSet, batchIndex);
+  auto* target = image(aippParmsSet, batchIndex);
   ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const float reciprocal[] = {dtcPixelVarReciChn0, dtcPixelVarReciChn1, dtcPixelVarReciChn2, dtcPixelVarReciChn3};
   memcpy(target->reciprocal, reciprocal, sizeof reciprocal);
   return ACL_SUCCESS;
 }
 
-aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet) {
+aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aippParmsSet) {
   ACL_CPU_ENTRY(aclmdlSetInputAIPP);
   return attach(modelId, dataset, index, aippParmsSet, __func__);
 }
 
-aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet) {
+aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset* dataset, size_t index,
+                                   const aclmdlAIPP* aippParmsSet) {
   ACL_CPU_ENTRY(aclmdlSetAIPPByInputIndex);
   return attach(modelId, dataset, index, aippParmsSet, __func__);
 }
 
-aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *type, size_t *dynamicAttachedDataIndex) {
+aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType* type,
+                           size_t* dynamicAttachedDataIndex) {
   ACL_CPU_ENTRY(aclmdlGetAippType);
   ACL_CPU_REQUIRE(type && dynamicAttachedDataIndex, "expected room for the type and the index");
   if (aclError code = without_aipp(modelId, index)) return code;
@@ -222,7 +233,7 @@ aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType *
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo *aippInfo) {
+aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo* aippInfo) {
   ACL_CPU_ENTRY(aclmdlGetFirstAippInfo);
   ACL_CPU_REQUIRE(aippInfo, "expected room for the AIPP description");
   if (aclError code = without_aipp(modelId, index)) return code;

@@ -6,14 +6,14 @@ using acl_cpu::Kind;
 using acl_cpu::live_add;
 using acl_cpu::mdl::guarded;
 
-aclmdlDataset *aclmdlCreateDataset(void) {
+aclmdlDataset* aclmdlCreateDataset(void) {
   ACL_CPU_ENTRY_OR(aclmdlCreateDataset, nullptr);
-  aclmdlDataset *dataset = new (std::nothrow) aclmdlDataset;
+  aclmdlDataset* dataset = new (std::nothrow) aclmdlDataset;
   if (dataset) live_add(Kind::kDataset, 1);
   return dataset;
 }
 
-aclError aclmdlDestroyDataset(const aclmdlDataset *dataset) {
+aclError aclmdlDestroyDataset(const aclmdlDataset* dataset) {
   ACL_CPU_ENTRY(aclmdlDestroyDataset);
   ACL_CPU_REQUIRE(dataset, "expected a dataset");
   live_add(Kind::kDataset, -1);
@@ -21,17 +21,17 @@ aclError aclmdlDestroyDataset(const aclmdlDataset *dataset) {
   return ACL_SUCCESS;
 }
 
-aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer) {
+aclError aclmdlAddDatasetBuffer(aclmdlDataset* dataset, aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY(aclmdlAddDatasetBuffer);
   ACL_CPU_REQUIRE(dataset && dataBuffer, "expected a dataset and a data buffer");
   return guarded([&]() -> aclError { return dataset->entries.push_back({dataBuffer, nullptr}), ACL_SUCCESS; });
 }
 
-aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tensorDesc, size_t index) {
+aclError aclmdlSetDatasetTensorDesc(aclmdlDataset* dataset, aclTensorDesc* tensorDesc, size_t index) {
   ACL_CPU_ENTRY(aclmdlSetDatasetTensorDesc);
   ACL_CPU_REQUIRE(dataset, "expected a dataset");
   ACL_CPU_REQUIRE(index < dataset->entries.size(), "the index is past the last buffer");
-  auto &desc = dataset->entries[index].desc;
+  auto& desc = dataset->entries[index].desc;
   return guarded([&]() -> aclError {
     if (!tensorDesc) {
       desc.reset();
@@ -44,17 +44,17 @@ aclError aclmdlSetDatasetTensorDesc(aclmdlDataset *dataset, aclTensorDesc *tenso
   });
 }
 
-aclTensorDesc *aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index) {
+aclTensorDesc* aclmdlGetDatasetTensorDesc(const aclmdlDataset* dataset, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetDatasetTensorDesc, nullptr);
   return dataset && index < dataset->entries.size() ? dataset->entries[index].desc.get() : nullptr;
 }
 
-size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset) {
+size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset* dataset) {
   ACL_CPU_ENTRY_OR(aclmdlGetDatasetNumBuffers, 0);
   return dataset ? dataset->entries.size() : 0;
 }
 
-aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index) {
+aclDataBuffer* aclmdlGetDatasetBuffer(const aclmdlDataset* dataset, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetDatasetBuffer, nullptr);
   return dataset && index < dataset->entries.size() ? dataset->entries[index].buffer : nullptr;
 }

@@ -13,44 +13,44 @@ namespace {
 
 constexpr size_t kAnyInput = static_cast<size_t>(-1);
 
-void describe(aclmdlDesc &desc, std::shared_ptr<const Manifest> manifest, uint32_t model_id) {
+void describe(aclmdlDesc& desc, std::shared_ptr<const Manifest> manifest, uint32_t model_id) {
   desc.inputs = manifest->inputs;
   if (manifest->geared()) desc.inputs.push_back(gear_tensor(*manifest));
   desc.manifest = std::move(manifest);
   desc.model_id = model_id;
 }
 
-aclError describe_om(aclmdlDesc *desc, const Om &om) {
+aclError describe_om(aclmdlDesc* desc, const Om& om) {
   describe(*desc, std::make_shared<Manifest>(Manifest::parse(om.manifest(), om.source())), 0);
   return ACL_SUCCESS;
 }
 
-bool filled(const aclmdlDesc *desc) { return desc && desc->manifest; }
+bool filled(const aclmdlDesc* desc) { return desc && desc->manifest; }
 
-const Tensor *input_of(const aclmdlDesc *desc, size_t index) {
+const Tensor* input_of(const aclmdlDesc* desc, size_t index) {
   return filled(desc) && index < desc->inputs.size() ? &desc->inputs[index] : nullptr;
 }
 
-const Tensor *output_of(const aclmdlDesc *desc, size_t index) {
+const Tensor* output_of(const aclmdlDesc* desc, size_t index) {
   return filled(desc) && index < desc->manifest->outputs.size() ? &desc->manifest->outputs[index] : nullptr;
 }
 
-bool fits(const std::string &name) { return name.size() < ACL_MAX_TENSOR_NAME_LEN; }
+bool fits(const std::string& name) { return name.size() < ACL_MAX_TENSOR_NAME_LEN; }
 
 // Names that do not fit into aclmdlIODims are shown under a made-up one.
-std::string shown_name(const aclmdlDesc &desc, const Tensor &tensor, const char *kind, size_t index) {
+std::string shown_name(const aclmdlDesc& desc, const Tensor& tensor, const char* kind, size_t index) {
   if (fits(tensor.name)) return tensor.name;
   return "acl_modelId_" + std::to_string(desc.model_id) + "_" + kind + "_" + std::to_string(index);
 }
 
-void write_dims(aclmdlIODims *out, const std::string &name, const Dims &dims) {
+void write_dims(aclmdlIODims* out, const std::string& name, const Dims& dims) {
   snprintf(out->name, sizeof out->name, "%s", name.c_str());
   out->dimCount = dims.size();
   std::copy(dims.begin(), dims.end(), out->dims);
 }
 
-aclError input_dims(const aclmdlDesc *desc, size_t index, aclmdlIODims *dims, const char *call) {
-  const Tensor *tensor = input_of(desc, index);
+aclError input_dims(const aclmdlDesc* desc, size_t index, aclmdlIODims* dims, const char* call) {
+  const Tensor* tensor = input_of(desc, index);
   if (!tensor || !dims)
     return acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "%s: expected a filled desc, an input index and room for dims", call);
   return guarded([&]() -> aclError {
@@ -58,7 +58,7 @@ aclError input_dims(const aclmdlDesc *desc, size_t index, aclmdlIODims *dims, co
   });
 }
 
-aclError index_of(const std::vector<Tensor> &tensors, const char *name, size_t *index, const char *call) {
+aclError index_of(const std::vector<Tensor>& tensors, const char* name, size_t* index, const char* call) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].name != name) continue;
     *index = i;
@@ -69,14 +69,14 @@ aclError index_of(const std::vector<Tensor> &tensors, const char *name, size_t *
 
 }  // namespace
 
-aclmdlDesc *aclmdlCreateDesc(void) {
+aclmdlDesc* aclmdlCreateDesc(void) {
   ACL_CPU_ENTRY_OR(aclmdlCreateDesc, nullptr);
-  aclmdlDesc *desc = new (std::nothrow) aclmdlDesc;
+  aclmdlDesc* desc = new (std::nothrow) aclmdlDesc;
   if (desc) live_add(Kind::kDesc, 1);
   return desc;
 }
 
-aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
+aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
   ACL_CPU_ENTRY(aclmdlDestroyDesc);
   ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
   live_add(Kind::kDesc, -1);
@@ -84,7 +84,7 @@ aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
+aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   ACL_CPU_ENTRY(aclmdlGetDesc);
   ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
   return guarded([&]() -> aclError {
@@ -94,53 +94,53 @@ aclError aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
   });
 }
 
-aclError aclmdlGetDescFromFile(aclmdlDesc *modelDesc, const char *modelPath) {
+aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
   ACL_CPU_ENTRY(aclmdlGetDescFromFile);
   ACL_CPU_REQUIRE(modelDesc && modelPath, "expected a model desc and a path");
   return guarded([&] { return describe_om(modelDesc, Om::open(modelPath)); });
 }
 
-aclError aclmdlGetDescFromMem(aclmdlDesc *modelDesc, const void *model, size_t modelSize) {
+aclError aclmdlGetDescFromMem(aclmdlDesc* modelDesc, const void* model, size_t modelSize) {
   ACL_CPU_ENTRY(aclmdlGetDescFromMem);
   ACL_CPU_REQUIRE(modelDesc && model && modelSize > 0, "expected a model desc, a model and its size");
   return guarded([&] { return describe_om(modelDesc, Om::view(model, modelSize)); });
 }
 
-size_t aclmdlGetNumInputs(aclmdlDesc *modelDesc) {
+size_t aclmdlGetNumInputs(aclmdlDesc* modelDesc) {
   ACL_CPU_ENTRY_OR(aclmdlGetNumInputs, 0);
   return filled(modelDesc) ? modelDesc->inputs.size() : 0;
 }
 
-size_t aclmdlGetNumOutputs(aclmdlDesc *modelDesc) {
+size_t aclmdlGetNumOutputs(aclmdlDesc* modelDesc) {
   ACL_CPU_ENTRY_OR(aclmdlGetNumOutputs, 0);
   return filled(modelDesc) ? modelDesc->manifest->outputs.size() : 0;
 }
 
-size_t aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
+size_t aclmdlGetInputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetInputSizeByIndex, 0);
-  const Tensor *tensor = input_of(modelDesc, index);
+  const Tensor* tensor = input_of(modelDesc, index);
   return tensor ? tensor->nbytes : 0;
 }
 
-size_t aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
+size_t aclmdlGetOutputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetOutputSizeByIndex, 0);
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   return tensor ? tensor->nbytes : 0;
 }
 
-aclError aclmdlGetInputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
+aclError aclmdlGetInputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDims);
   return input_dims(modelDesc, index, dims, __func__);
 }
 
-aclError aclmdlGetInputDimsV2(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
+aclError aclmdlGetInputDimsV2(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDimsV2);
   return input_dims(modelDesc, index, dims, __func__);
 }
 
-aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclmdlIODimsRange *dimsRange) {
+aclError aclmdlGetInputDimsRange(const aclmdlDesc* modelDesc, size_t index, aclmdlIODimsRange* dimsRange) {
   ACL_CPU_ENTRY(aclmdlGetInputDimsRange);
-  const Tensor *tensor = input_of(modelDesc, index);
+  const Tensor* tensor = input_of(modelDesc, index);
   ACL_CPU_REQUIRE(tensor && dimsRange, "expected a filled desc, an input index and room for ranges");
   dimsRange->rangeCount = 0;
   if (modelDesc->manifest->geared()) return ACL_SUCCESS;
@@ -154,29 +154,30 @@ aclError aclmdlGetInputDimsRange(const aclmdlDesc *modelDesc, size_t index, aclm
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
+aclError aclmdlGetOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetOutputDims);
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   ACL_CPU_REQUIRE(tensor && dims, "expected a filled desc, an output index and room for dims");
   return guarded([&]() -> aclError {
     return write_dims(dims, shown_name(*modelDesc, *tensor, "output", index), tensor->shape), ACL_SUCCESS;
   });
 }
 
-aclError aclmdlGetCurOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
+aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetCurOutputDims);
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   ACL_CPU_REQUIRE(tensor && dims, "expected a filled desc, an output index and room for dims");
   if (modelDesc->manifest->ranged)
-    return acl_cpu::fail(ACL_ERROR_API_NOT_SUPPORT,
-                         "aclmdlGetCurOutputDims: not for a model with ranges; read aclmdlGetDatasetTensorDesc of the output");
+    return acl_cpu::fail(
+        ACL_ERROR_API_NOT_SUPPORT,
+        "aclmdlGetCurOutputDims: not for a model with ranges; read aclmdlGetDatasetTensorDesc of the output");
   return guarded([&]() -> aclError {
     size_t gear = find_model(modelDesc->model_id)->current_gear.load(std::memory_order_relaxed);
     return write_dims(dims, shown_name(*modelDesc, *tensor, "output", index), tensor->gear_shapes[gear]), ACL_SUCCESS;
   });
 }
 
-const char *aclmdlGetOpAttr(aclmdlDesc *modelDesc, const char *opName, const char *attr) {
+const char* aclmdlGetOpAttr(aclmdlDesc* modelDesc, const char* opName, const char* attr) {
   ACL_CPU_ENTRY_OR(aclmdlGetOpAttr, nullptr);
   if (!filled(modelDesc) || !opName || !attr) {
     acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetOpAttr: expected a filled desc, an operator and an attribute");
@@ -187,88 +188,88 @@ const char *aclmdlGetOpAttr(aclmdlDesc *modelDesc, const char *opName, const cha
   return "";
 }
 
-const char *aclmdlGetInputNameByIndex(const aclmdlDesc *modelDesc, size_t index) {
+const char* aclmdlGetInputNameByIndex(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetInputNameByIndex, "");
-  const Tensor *tensor = input_of(modelDesc, index);
+  const Tensor* tensor = input_of(modelDesc, index);
   return tensor ? tensor->name.c_str() : "";
 }
 
-const char *aclmdlGetOutputNameByIndex(const aclmdlDesc *modelDesc, size_t index) {
+const char* aclmdlGetOutputNameByIndex(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetOutputNameByIndex, "");
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   return tensor ? tensor->name.c_str() : "";
 }
 
-aclFormat aclmdlGetInputFormat(const aclmdlDesc *modelDesc, size_t index) {
+aclFormat aclmdlGetInputFormat(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetInputFormat, ACL_FORMAT_UNDEFINED);
-  const Tensor *tensor = input_of(modelDesc, index);
+  const Tensor* tensor = input_of(modelDesc, index);
   return tensor ? tensor->format : ACL_FORMAT_UNDEFINED;
 }
 
-aclFormat aclmdlGetOutputFormat(const aclmdlDesc *modelDesc, size_t index) {
+aclFormat aclmdlGetOutputFormat(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetOutputFormat, ACL_FORMAT_UNDEFINED);
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   return tensor ? tensor->format : ACL_FORMAT_UNDEFINED;
 }
 
-aclDataType aclmdlGetInputDataType(const aclmdlDesc *modelDesc, size_t index) {
+aclDataType aclmdlGetInputDataType(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetInputDataType, ACL_DT_UNDEFINED);
-  const Tensor *tensor = input_of(modelDesc, index);
+  const Tensor* tensor = input_of(modelDesc, index);
   return tensor ? tensor->dtype.acl : ACL_DT_UNDEFINED;
 }
 
-aclDataType aclmdlGetOutputDataType(const aclmdlDesc *modelDesc, size_t index) {
+aclDataType aclmdlGetOutputDataType(const aclmdlDesc* modelDesc, size_t index) {
   ACL_CPU_ENTRY_OR(aclmdlGetOutputDataType, ACL_DT_UNDEFINED);
-  const Tensor *tensor = output_of(modelDesc, index);
+  const Tensor* tensor = output_of(modelDesc, index);
   return tensor ? tensor->dtype.acl : ACL_DT_UNDEFINED;
 }
 
-aclError aclmdlGetInputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index) {
+aclError aclmdlGetInputIndexByName(const aclmdlDesc* modelDesc, const char* name, size_t* index) {
   ACL_CPU_ENTRY(aclmdlGetInputIndexByName);
   ACL_CPU_REQUIRE(filled(modelDesc) && name && index, "expected a filled desc, a name and room for the index");
   return index_of(modelDesc->inputs, name, index, __func__);
 }
 
-aclError aclmdlGetOutputIndexByName(const aclmdlDesc *modelDesc, const char *name, size_t *index) {
+aclError aclmdlGetOutputIndexByName(const aclmdlDesc* modelDesc, const char* name, size_t* index) {
   ACL_CPU_ENTRY(aclmdlGetOutputIndexByName);
   ACL_CPU_REQUIRE(filled(modelDesc) && name && index, "expected a filled desc, a name and room for the index");
   return index_of(modelDesc->manifest->outputs, name, index, __func__);
 }
 
-const char *aclmdlGetTensorRealName(const aclmdlDesc *modelDesc, const char *name) {
+const char* aclmdlGetTensorRealName(const aclmdlDesc* modelDesc, const char* name) {
   ACL_CPU_ENTRY_OR(aclmdlGetTensorRealName, nullptr);
   if (!filled(modelDesc) || !name) {
     acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetTensorRealName: expected a filled desc and a name");
     return nullptr;
   }
-  for (size_t i = 0; const Tensor *tensor = input_of(modelDesc, i); ++i)
+  for (size_t i = 0; const Tensor* tensor = input_of(modelDesc, i); ++i)
     if (tensor->name == name || shown_name(*modelDesc, *tensor, "input", i) == name) return tensor->name.c_str();
-  for (size_t i = 0; const Tensor *tensor = output_of(modelDesc, i); ++i)
+  for (size_t i = 0; const Tensor* tensor = output_of(modelDesc, i); ++i)
     if (tensor->name == name || shown_name(*modelDesc, *tensor, "output", i) == name) return tensor->name.c_str();
   acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetTensorRealName: the model has no tensor named '%s'", name);
   return nullptr;
 }
 
-aclError aclmdlGetDynamicBatch(const aclmdlDesc *modelDesc, aclmdlBatch *batch) {
+aclError aclmdlGetDynamicBatch(const aclmdlDesc* modelDesc, aclmdlBatch* batch) {
   ACL_CPU_ENTRY(aclmdlGetDynamicBatch);
   ACL_CPU_REQUIRE(filled(modelDesc) && batch, "expected a filled desc and room for batches");
-  const Manifest &manifest = *modelDesc->manifest;
+  const Manifest& manifest = *modelDesc->manifest;
   batch->batchCount = manifest.gear_kind == GearKind::kBatch ? manifest.gears.size() : 0;
   for (size_t gear = 0; gear < batch->batchCount; ++gear) batch->batch[gear] = manifest.gears[gear][0];
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetDynamicHW(const aclmdlDesc *modelDesc, size_t index, aclmdlHW *hw) {
+aclError aclmdlGetDynamicHW(const aclmdlDesc* modelDesc, size_t index, aclmdlHW* hw) {
   ACL_CPU_ENTRY(aclmdlGetDynamicHW);
   ACL_CPU_REQUIRE(filled(modelDesc) && hw, "expected a filled desc and room for sizes");
   ACL_CPU_REQUIRE(index == kAnyInput || input_of(modelDesc, index), "expected the index -1");
-  const Manifest &manifest = *modelDesc->manifest;
+  const Manifest& manifest = *modelDesc->manifest;
   hw->hwCount = manifest.gear_kind == GearKind::kImageSize ? manifest.gears.size() : 0;
   for (size_t gear = 0; gear < hw->hwCount; ++gear) std::copy_n(manifest.gears[gear].begin(), 2, hw->hw[gear]);
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t index, size_t *gearCount) {
+aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc* modelDesc, size_t index, size_t* gearCount) {
   ACL_CPU_ENTRY(aclmdlGetInputDynamicGearCount);
   ACL_CPU_REQUIRE(filled(modelDesc) && gearCount, "expected a filled desc and room for the count");
   ACL_CPU_REQUIRE(index == kAnyInput, "expected the index -1");
@@ -276,17 +277,17 @@ aclError aclmdlGetInputDynamicGearCount(const aclmdlDesc *modelDesc, size_t inde
   return ACL_SUCCESS;
 }
 
-aclError aclmdlGetInputDynamicDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims, size_t gearCount) {
+aclError aclmdlGetInputDynamicDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims, size_t gearCount) {
   ACL_CPU_ENTRY(aclmdlGetInputDynamicDims);
   ACL_CPU_REQUIRE(filled(modelDesc) && dims, "expected a filled desc and room for dims");
   ACL_CPU_REQUIRE(index == kAnyInput, "expected the index -1");
-  const Manifest &manifest = *modelDesc->manifest;
+  const Manifest& manifest = *modelDesc->manifest;
   const size_t gears = manifest.gear_kind == GearKind::kDims ? manifest.gears.size() : 0;
   ACL_CPU_REQUIRE(gearCount >= gears, "there is room for fewer gears than the model has");
   return guarded([&]() -> aclError {
     for (size_t gear = 0; gear < gears; ++gear) {
       Dims all;  // of all inputs, one after the other
-      for (const Tensor &input : manifest.inputs)
+      for (const Tensor& input : manifest.inputs)
         all.insert(all.end(), input.gear_shapes[gear].begin(), input.gear_shapes[gear].end());
       if (all.size() > ACL_MAX_DIM_CNT) refuse(ACL_ERROR_INVALID_PARAM, "the inputs have more than 128 dims together");
       write_dims(&dims[gear], "", all);

@@ -13,7 +13,7 @@ struct Failure {
   std::string text;
 };
 
-[[noreturn]] __attribute__((format(printf, 2, 3))) void refuse(aclError code, const char *format, ...);
+[[noreturn]] __attribute__((format(printf, 2, 3))) void refuse(aclError code, const char* format, ...);
 
 }  // namespace acl_cpu::mdl
 

@@ -9,88 +9,88 @@
 namespace acl_cpu::mdl {
 namespace {
 
-constexpr DType kDTypes[] = {{"float16", ACL_FLOAT16, 2}, {"bfloat16", ACL_BF16, 2},   {"float32", ACL_FLOAT, 4},
-                             {"float64", ACL_DOUBLE, 8},  {"int8", ACL_INT8, 1},       {"int16", ACL_INT16, 2},
-                             {"int32", ACL_INT32, 4},     {"int64", ACL_INT64, 8},     {"uint8", ACL_UINT8, 1},
-                             {"uint16", ACL_UINT16, 2},   {"uint32", ACL_UINT32, 4},   {"uint64", ACL_UINT64, 8},
+constexpr DType kDTypes[] = {{"float16", ACL_FLOAT16, 2}, {"bfloat16", ACL_BF16, 2}, {"float32", ACL_FLOAT, 4},
+                             {"float64", ACL_DOUBLE, 8},  {"int8", ACL_INT8, 1},     {"int16", ACL_INT16, 2},
+                             {"int32", ACL_INT32, 4},     {"int64", ACL_INT64, 8},   {"uint8", ACL_UINT8, 1},
+                             {"uint16", ACL_UINT16, 2},   {"uint32", ACL_UINT32, 4}, {"uint64", ACL_UINT64, 8},
                              {"bool", ACL_BOOL, 1}};
 
 constexpr int64_t kMost = int64_t(1) << 53;
 
-[[noreturn]] void wrong(const std::string &what) { throw JsonError(what); }
+[[noreturn]] void wrong(const std::string& what) { throw JsonError(what); }
 
-void only_keys(const Json &object, const std::string &what, std::initializer_list<const char *> keys) {
+void only_keys(const Json& object, const std::string& what, std::initializer_list<const char*> keys) {
   if (object.type != Json::kObject) wrong(what + ": expected an object");
   std::set<std::string_view> known(keys.begin(), keys.end());
-  for (const auto &member : object.members)
+  for (const auto& member : object.members)
     if (!known.count(member.first)) wrong(what + ": unknown key '" + member.first + "'");
 }
 
-const Json &need(const Json &object, const char *key, const std::string &what) {
-  const Json *value = object.find(key);
+const Json& need(const Json& object, const char* key, const std::string& what) {
+  const Json* value = object.find(key);
   if (!value) wrong(what + ": missing key '" + key + "'");
   return *value;
 }
 
-const std::vector<Json> &list(const Json &json, const std::string &what) {
+const std::vector<Json>& list(const Json& json, const std::string& what) {
   if (json.type != Json::kArray) wrong(what + ": expected a list");
   return json.items;
 }
 
-Dims shape_of(const Json &json, const std::string &what) {
+Dims shape_of(const Json& json, const std::string& what) {
   Dims dims;
-  for (const Json &dim : list(json, what)) dims.push_back(dim.as_integer(what + ": a dim", -1, kMost));
+  for (const Json& dim : list(json, what)) dims.push_back(dim.as_integer(what + ": a dim", -1, kMost));
   if (dims.size() > ACL_MAX_DIM_CNT) wrong(what + ": more than 128 dims");
   return dims;
 }
 
-bool is_dynamic(const Dims &dims) { return std::find(dims.begin(), dims.end(), -1) != dims.end(); }
+bool is_dynamic(const Dims& dims) { return std::find(dims.begin(), dims.end(), -1) != dims.end(); }
 
-size_t checked_nbytes(const Tensor &tensor, const Dims &dims) {
+size_t checked_nbytes(const Tensor& tensor, const Dims& dims) {
   size_t count, nbytes;
   if (!element_count(dims, &count) || __builtin_mul_overflow(count, tensor.dtype.nbytes, &nbytes) || nbytes >> 62)
     wrong(tensor.name + ": a shape whose size does not fit");
   return nbytes;
 }
 
-Tensor read_tensor(const Json &json, const std::string &what, bool input) {
+Tensor read_tensor(const Json& json, const std::string& what, bool input) {
   only_keys(json, what, {"name", "dtype", "shape", "tensor", input ? "format" : "gear_shapes"});
   Tensor tensor;
   tensor.name = need(json, "name", what).as_string(what + ": name");
   tensor.graph_name = need(json, "tensor", what).as_string(what + ": tensor");
   if (tensor.name.empty() || tensor.graph_name.empty()) wrong(what + ": an empty name");
-  const std::string &dtype = need(json, "dtype", what).as_string(what + ": dtype");
-  const DType *row = find_dtype(dtype);
+  const std::string& dtype = need(json, "dtype", what).as_string(what + ": dtype");
+  const DType* row = find_dtype(dtype);
   if (!row) wrong(what + ": unknown dtype '" + dtype + "'");
   tensor.dtype = *row;
   tensor.shape = shape_of(need(json, "shape", what), what);
   if (input) {
-    const std::string &format = need(json, "format", what).as_string(what + ": format");
+    const std::string& format = need(json, "format", what).as_string(what + ": format");
     if (format != "NCHW" && format != "ND") wrong(what + ": unknown format '" + format + "'");
     tensor.format = format == "NCHW" ? ACL_FORMAT_NCHW : ACL_FORMAT_ND;
-  } else if (const Json *shapes = json.find("gear_shapes")) {
-    for (const Json &shape : list(*shapes, what)) tensor.gear_shapes.push_back(shape_of(shape, what));
+  } else if (const Json* shapes = json.find("gear_shapes")) {
+    for (const Json& shape : list(*shapes, what)) tensor.gear_shapes.push_back(shape_of(shape, what));
   }
   return tensor;
 }
 
-void read_gears(const Json &json, Manifest &manifest) {
+void read_gears(const Json& json, Manifest& manifest) {
   only_keys(json, "gears", {"kind", "values"});
-  const std::string &kind = need(json, "kind", "gears").as_string("gears: kind");
+  const std::string& kind = need(json, "kind", "gears").as_string("gears: kind");
   manifest.gear_kind = kind == "batch"        ? GearKind::kBatch
                        : kind == "image_size" ? GearKind::kImageSize
                        : kind == "dims"       ? GearKind::kDims
                                               : GearKind::kNone;
   if (!manifest.geared()) wrong("gears: unknown kind '" + kind + "'");
-  for (const Json &gear : list(need(json, "values", "gears"), "gears: values")) {
+  for (const Json& gear : list(need(json, "values", "gears"), "gears: values")) {
     std::vector<uint64_t> values;
-    auto add = [&](const Json &value) {
+    auto add = [&](const Json& value) {
       values.push_back(static_cast<uint64_t>(value.as_integer("gears: a value", 1, kMost)));
     };
     if (manifest.gear_kind == GearKind::kBatch) {
       add(gear);
     } else {
-      for (const Json &value : list(gear, "gears: a value")) add(value);
+      for (const Json& value : list(gear, "gears: a value")) add(value);
     }
     if (manifest.gear_kind == GearKind::kImageSize && values.size() != 2) wrong("gears: image sizes have two numbers");
     if (!manifest.gears.empty() && (values.size() != manifest.gears[0].size() || values <= manifest.gears.back()))
@@ -103,12 +103,12 @@ void read_gears(const Json &json, Manifest &manifest) {
 
 // Fills the -1 dims of all inputs for one gear, as ATC does: the batch everywhere, height and width in each input, or
 // one value after the other over all inputs.
-void resolve_inputs(Manifest &manifest, const std::vector<uint64_t> &values) {
+void resolve_inputs(Manifest& manifest, const std::vector<uint64_t>& values) {
   size_t next = 0;
-  for (Tensor &input : manifest.inputs) {
+  for (Tensor& input : manifest.inputs) {
     Dims dims = input.shape;
     if (manifest.gear_kind == GearKind::kImageSize) next = 0;
-    for (int64_t &dim : dims) {
+    for (int64_t& dim : dims) {
       if (dim != -1) continue;
       size_t index = manifest.gear_kind == GearKind::kBatch ? 0 : next++;
       if (index >= values.size()) wrong(input.name + ": more -1 dims than a gear has values");
@@ -120,14 +120,14 @@ void resolve_inputs(Manifest &manifest, const std::vector<uint64_t> &values) {
     wrong("gears: expected " + std::to_string(next) + " values, one for each -1");
 }
 
-void resolve_outputs(Manifest &manifest) {
-  for (Tensor &output : manifest.outputs) {
+void resolve_outputs(Manifest& manifest) {
+  for (Tensor& output : manifest.outputs) {
     if (!manifest.geared()) {
       if (!output.gear_shapes.empty()) wrong(output.name + ": gear_shapes without gears");
       output.gear_shapes = {output.shape};
     }
     if (output.gear_shapes.size() != manifest.gear_count()) wrong(output.name + ": expected one gear shape per gear");
-    for (const Dims &dims : output.gear_shapes) {
+    for (const Dims& dims : output.gear_shapes) {
       bool fits = dims.size() == output.shape.size();
       for (size_t i = 0; fits && i < dims.size(); ++i) fits = output.shape[i] == -1 || output.shape[i] == dims[i];
       if (!fits) wrong(output.name + ": a gear shape does not go with the shape");
@@ -135,14 +135,14 @@ void resolve_outputs(Manifest &manifest) {
   }
 }
 
-void read_ranges(const Json &json, Manifest &manifest) {
+void read_ranges(const Json& json, Manifest& manifest) {
   if (json.type != Json::kObject) wrong("ranges: expected an object");
-  for (const auto &member : json.members) {
-    auto is_it = [&](const Tensor &tensor) { return tensor.name == member.first; };
+  for (const auto& member : json.members) {
+    auto is_it = [&](const Tensor& tensor) { return tensor.name == member.first; };
     auto input = std::find_if(manifest.inputs.begin(), manifest.inputs.end(), is_it);
     if (input == manifest.inputs.end()) wrong("ranges: no input '" + member.first + "'");
-    for (const Json &bounds : list(member.second, "ranges")) {
-      const std::vector<Json> &pair = list(bounds, "ranges");
+    for (const Json& bounds : list(member.second, "ranges")) {
+      const std::vector<Json>& pair = list(bounds, "ranges");
       if (pair.size() != 2) wrong("ranges: expected [lower, upper]");
       int64_t lower = pair[0].as_integer("ranges: lower", 0, kMost);
       int64_t upper = pair[1].as_integer("ranges: upper", -1, kMost);
@@ -151,7 +151,7 @@ void read_ranges(const Json &json, Manifest &manifest) {
     }
     if (input->range.size() != input->shape.size()) wrong(input->name + ": expected one range per dim");
   }
-  for (Tensor &input : manifest.inputs) {
+  for (Tensor& input : manifest.inputs) {
     if (input.range.empty()) {
       if (is_dynamic(input.shape)) wrong(input.name + ": a -1 without a range");
       for (int64_t dim : input.shape) input.range.emplace_back(dim, dim);
@@ -160,28 +160,30 @@ void read_ranges(const Json &json, Manifest &manifest) {
     for (auto [low, high] : input.range) upper.push_back(high);
     input.nbytes = is_dynamic(upper) ? 0 : checked_nbytes(input, upper);
   }
-  for (Tensor &output : manifest.outputs) output.nbytes = is_dynamic(output.shape) ? 0 : checked_nbytes(output, output.shape);
+  for (Tensor& output : manifest.outputs)
+    output.nbytes = is_dynamic(output.shape) ? 0 : checked_nbytes(output, output.shape);
 }
 
-Manifest read(const Json &json) {
+Manifest read(const Json& json) {
   only_keys(json, "the manifest",
-            {"schema", "generator", "soc", "name", "kind", "inputs", "outputs", "gears", "ranges", "exec_us", "weight_bytes",
-             "work_bytes"});
-  auto top = [&](const char *key) -> const Json & { return need(json, key, "the manifest"); };
+            {"schema", "generator", "soc", "name", "kind", "inputs", "outputs", "gears", "ranges", "exec_us",
+             "weight_bytes", "work_bytes"});
+  auto top = [&](const char* key) -> const Json& { return need(json, key, "the manifest"); };
   top("schema").as_integer("schema", 1, 1);
   top("generator").as_string("generator");
   Manifest manifest;
   manifest.soc = top("soc").as_string("soc");
   manifest.name = top("name").as_string("name");
-  const std::string &kind = top("kind").as_string("kind");
+  const std::string& kind = top("kind").as_string("kind");
   if (kind != "graph" && kind != "synthetic") wrong("kind: expected 'graph' or 'synthetic', got '" + kind + "'");
   manifest.synthetic = kind == "synthetic";
-  for (const Json &input : list(top("inputs"), "inputs")) manifest.inputs.push_back(read_tensor(input, "inputs", true));
-  for (const Json &output : list(top("outputs"), "outputs")) manifest.outputs.push_back(read_tensor(output, "outputs", false));
+  for (const Json& input : list(top("inputs"), "inputs")) manifest.inputs.push_back(read_tensor(input, "inputs", true));
+  for (const Json& output : list(top("outputs"), "outputs"))
+    manifest.outputs.push_back(read_tensor(output, "outputs", false));
   if (manifest.inputs.empty() || manifest.outputs.empty()) wrong("expected at least one input and one output");
-  for (const std::vector<Tensor> *group : {&manifest.inputs, &manifest.outputs}) {
+  for (const std::vector<Tensor>* group : {&manifest.inputs, &manifest.outputs}) {
     std::set<std::string_view> names;
-    for (const Tensor &tensor : *group)
+    for (const Tensor& tensor : *group)
       if (!names.insert(tensor.name).second) wrong(tensor.name + ": the same name twice");
   }
 
@@ -196,22 +198,22 @@ Manifest read(const Json &json) {
       resolve_inputs(manifest, manifest.geared() ? manifest.gears[gear] : std::vector<uint64_t>());
     resolve_outputs(manifest);
     std::vector<size_t> input_nbytes(manifest.gear_count());
-    for (std::vector<Tensor> *group : {&manifest.inputs, &manifest.outputs}) {
-      for (Tensor &tensor : *group) {
-        for (const Dims &dims : tensor.gear_shapes) tensor.gear_nbytes.push_back(checked_nbytes(tensor, dims));
+    for (std::vector<Tensor>* group : {&manifest.inputs, &manifest.outputs}) {
+      for (Tensor& tensor : *group) {
+        for (const Dims& dims : tensor.gear_shapes) tensor.gear_nbytes.push_back(checked_nbytes(tensor, dims));
         tensor.nbytes = *std::max_element(tensor.gear_nbytes.begin(), tensor.gear_nbytes.end());
         if (group == &manifest.inputs)
           for (size_t gear = 0; gear < input_nbytes.size(); ++gear) input_nbytes[gear] += tensor.gear_nbytes[gear];
       }
     }
-    manifest.largest_gear = static_cast<size_t>(
-        input_nbytes.rend() - std::max_element(input_nbytes.rbegin(), input_nbytes.rend()) - 1);
+    manifest.largest_gear =
+        static_cast<size_t>(input_nbytes.rend() - std::max_element(input_nbytes.rbegin(), input_nbytes.rend()) - 1);
   }
 
-  const Json &exec_us = top("exec_us");
-  auto time = [](const Json &json) { return json.as_number("exec_us", 0, 1e15); };
+  const Json& exec_us = top("exec_us");
+  auto time = [](const Json& json) { return json.as_number("exec_us", 0, 1e15); };
   if (exec_us.type == Json::kArray) {
-    for (const Json &item : exec_us.items) manifest.exec_us.push_back(time(item));
+    for (const Json& item : exec_us.items) manifest.exec_us.push_back(time(item));
     if (manifest.exec_us.size() != manifest.gear_count()) wrong("exec_us: expected one number per gear");
   } else {
     manifest.exec_us.assign(manifest.gear_count(), exec_us.type == Json::kNull ? 0 : time(exec_us));
@@ -223,13 +225,13 @@ Manifest read(const Json &json) {
 
 }  // namespace
 
-const DType *find_dtype(std::string_view name) {
-  for (const DType &row : kDTypes)
+const DType* find_dtype(std::string_view name) {
+  for (const DType& row : kDTypes)
     if (name == row.name) return &row;
   return nullptr;
 }
 
-bool element_count(const Dims &dims, size_t *count) {
+bool element_count(const Dims& dims, size_t* count) {
   size_t product = 1;
   for (int64_t dim : dims)
     if (dim < 0 || __builtin_mul_overflow(product, static_cast<size_t>(dim), &product)) return false;
@@ -237,26 +239,26 @@ bool element_count(const Dims &dims, size_t *count) {
   return true;
 }
 
-size_t Tensor::nbytes_of(const Dims &dims) const {
+size_t Tensor::nbytes_of(const Dims& dims) const {
   size_t count = 0;
   return element_count(dims, &count) ? count * dtype.nbytes : 0;
 }
 
-Manifest Manifest::parse(std::string_view json, const std::string &source) {
+Manifest Manifest::parse(std::string_view json, const std::string& source) {
   try {
     return read(Json::parse(std::string(json)));
-  } catch (const JsonError &error) {
+  } catch (const JsonError& error) {
     refuse(ACL_ERROR_GE_LOAD_MODEL, "%s: the manifest is not valid: %s; compile the model again", source.c_str(),
            error.what());
   }
 }
 
-int Manifest::find_gear(const std::vector<uint64_t> &values) const {
+int Manifest::find_gear(const std::vector<uint64_t>& values) const {
   auto found = std::find(gears.begin(), gears.end(), values);
   return found == gears.end() ? -1 : static_cast<int>(found - gears.begin());
 }
 
-Tensor gear_tensor(const Manifest &manifest) {
+Tensor gear_tensor(const Manifest& manifest) {
   Tensor tensor;
   tensor.name = tensor.graph_name = ACL_DYNAMIC_TENSOR_NAME;
   tensor.dtype = *find_dtype("int64");

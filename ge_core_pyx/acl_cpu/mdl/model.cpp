@@ -13,49 +13,54 @@ namespace {
 constexpr size_t kSlack = 64;  // a buffer may be this much shorter than the model says
 constexpr size_t kSmallest = 512;
 
-std::shared_mutex registry_mutex;
-std::unordered_map<uint32_t, std::shared_ptr<Model>> registry;
-std::atomic<uint32_t> next_id{1};
+// What all loads share. Never destroyed: a program may exit with models loaded and work queued.
+struct Globals {
+  std::shared_mutex registry_mutex;
+  std::unordered_map<uint32_t, std::shared_ptr<Model>> registry;
+  std::atomic<uint32_t> next_id{1};
 
-std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
-std::map<Fingerprint, std::weak_ptr<const Program>> programs;
+  std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
+  std::map<Fingerprint, std::weak_ptr<const Program>> programs;
 
-std::mutex work_mutex;
-std::map<const void *, const Launch *> work_in_use;
+  std::mutex work_mutex;
+  std::map<const void*, const Launch*> work_in_use;
+};
+Globals& globals = *new Globals;
 
 void pass_on(aclError code) {
   if (code != ACL_SUCCESS) throw code;
 }
 
-std::string spell(const Dims &dims) {
+std::string spell(const Dims& dims) {
   std::string text = "[";
   for (int64_t dim : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
   return text + "]";
 }
 
 // "Ascend910B" of "Ascend910B3": an om runs on the chips of the family it was compiled for.
-std::string family(const std::string &soc) {
+std::string family(const std::string& soc) {
   size_t digits = soc.find_first_of("0123456789");
   if (digits == std::string::npos) return soc;
   size_t end = soc.find_first_not_of("0123456789", digits);
   return end == std::string::npos ? soc : soc.substr(0, end + 1);
 }
 
-std::shared_ptr<const Program> compile(const Om &om) {
+std::shared_ptr<const Program> compile(const Om& om) {
   Fingerprint fingerprint = om.fingerprint();
-  std::lock_guard<std::mutex> lock(programs_mutex);
-  std::weak_ptr<const Program> &known = programs[fingerprint];
+  std::lock_guard<std::mutex> lock(globals.programs_mutex);
+  std::weak_ptr<const Program>& known = globals.programs[fingerprint];
   if (std::shared_ptr<const Program> program = known.lock()) return program;
   auto program = std::make_shared<Program>();
   program->manifest = Manifest::parse(om.manifest(), om.source());
-  const Manifest &manifest = program->manifest;
-  const std::string &device = config().soc_name;
+  const Manifest& manifest = program->manifest;
+  const std::string& device = config().soc_name;
   std::string made_for = family(manifest.soc);
   if (device.compare(0, made_for.size(), made_for) != 0)
     refuse(ACL_ERROR_RT_SOC_VERSION, "%s: compiled for %s, this device is %s; compile it with --soc_version=%s",
            om.source().c_str(), manifest.soc.c_str(), device.c_str(), device.c_str());
   if (manifest.ranged != om.unknown_shapes())
-    refuse(ACL_ERROR_GE_LOAD_MODEL, "%s: header and manifest disagree about ranges; compile it again", om.source().c_str());
+    refuse(ACL_ERROR_GE_LOAD_MODEL, "%s: header and manifest disagree about ranges; compile it again",
+           om.source().c_str());
   if (manifest.synthetic != om.onnx().empty())
     refuse(ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED, "%s: a model of kind %s %s", om.source().c_str(),
            manifest.synthetic ? "synthetic" : "graph", manifest.synthetic ? "has no graph" : "needs its graph");
@@ -71,20 +76,20 @@ template <class Doomed>
 void drop_models(Doomed doomed) {
   std::vector<std::shared_ptr<Model>> dropped;
   {
-    std::unique_lock<std::shared_mutex> lock(registry_mutex);
-    for (auto it = registry.begin(); it != registry.end();) {
+    std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+    for (auto it = globals.registry.begin(); it != globals.registry.end();) {
       if (doomed(*it->second)) {
         dropped.push_back(std::move(it->second));
-        it = registry.erase(it);
+        it = globals.registry.erase(it);
       } else {
         ++it;
       }
     }
   }
-  for (const std::shared_ptr<Model> &model : dropped) model->retire();
+  for (const std::shared_ptr<Model>& model : dropped) model->retire();
 }
 
-void sleep_until(const timespec &start, double microseconds) {
+void sleep_until(const timespec& start, double microseconds) {
   timespec end = start;
   int64_t nanoseconds = end.tv_nsec + static_cast<int64_t>(microseconds * 1e3);
   end.tv_sec += nanoseconds / 1000000000;
@@ -93,9 +98,9 @@ void sleep_until(const timespec &start, double microseconds) {
   }
 }
 
-void describe_output(aclmdlDataset::Entry &entry, const Tensor &tensor, const Dims &dims) {
+void describe_output(aclmdlDataset::Entry& entry, const Tensor& tensor, const Dims& dims) {
   if (!entry.desc) entry.desc = std::make_unique<aclTensorDesc>();
-  aclTensorDesc &desc = *entry.desc;
+  aclTensorDesc& desc = *entry.desc;
   desc.dtype = tensor.dtype.acl;
   desc.format = desc.storage_format = tensor.format;
   desc.dims = desc.storage_dims = dims;
@@ -103,7 +108,7 @@ void describe_output(aclmdlDataset::Entry &entry, const Tensor &tensor, const Di
 }
 
 // What a gear setter wrote: uint64 numbers where there is room for them, else uint32.
-bool holds_gear(const char *written, size_t nbytes, const std::vector<uint64_t> &values) {
+bool holds_gear(const char* written, size_t nbytes, const std::vector<uint64_t>& values) {
   bool wide = nbytes >= values.size() * sizeof(uint64_t);
   for (size_t i = 0; i < values.size(); ++i) {
     uint64_t value = 0;
@@ -115,11 +120,11 @@ bool holds_gear(const char *written, size_t nbytes, const std::vector<uint64_t> 
 
 }  // namespace
 
-size_t weight_nbytes(const Manifest &manifest, const Om &om) {
+size_t weight_nbytes(const Manifest& manifest, const Om& om) {
   return std::max(manifest.weight_nbytes ? manifest.weight_nbytes : om.onnx().size(), kSmallest);
 }
 
-size_t work_nbytes(const Manifest &manifest) { return std::max(manifest.work_nbytes, kSmallest); }
+size_t work_nbytes(const Manifest& manifest) { return std::max(manifest.work_nbytes, kSmallest); }
 
 // ---- one execution -----------------------------------------------------------------------------------------------
 
@@ -138,13 +143,13 @@ aclError Launch::run() {
   });
 }
 
-Model::Model(std::shared_ptr<const Program> program, Context *context, const Placement &placement)
+Model::Model(std::shared_ptr<const Program> program, Context* context, const Placement& placement)
     : current_gear(program->manifest.largest_gear),
       program_(std::move(program)),
       context_(context),
       device_(context_device(context)),
       placement_(placement) {
-  auto place = [&](const char *what, void *&memory, size_t &given, size_t needed, bool &owns) {
+  auto place = [&](const char* what, void*& memory, size_t& given, size_t needed, bool& owns) {
     if (memory && given < needed)
       refuse(ACL_ERROR_GE_PARAM_INVALID, "%s memory: expected at least %zu bytes, got %zu", what, needed, given);
     if (!memory) {
@@ -160,7 +165,7 @@ Model::Model(std::shared_ptr<const Program> program, Context *context, const Pla
   try {
     place("work", placement_.work, placement_.work_nbytes, program_->work_nbytes, owns_work_);
     place("weight", placement_.weights, placement_.weight_nbytes, program_->weight_nbytes, owns_weights_);
-    char *weights = host_alias(placement_.weights, sizeof(Fingerprint));
+    char* weights = host_alias(placement_.weights, sizeof(Fingerprint));
     if (weights) memcpy(weights, &program_->fingerprint, sizeof(Fingerprint));
     instance_ = program_->engine->instantiate();
   } catch (...) {
@@ -174,27 +179,28 @@ Model::Model(std::shared_ptr<const Program> program, Context *context, const Pla
 Model::~Model() { live_add(Kind::kModel, -1); }
 
 void Model::retire() {
-  if (internal_stream_) destroy_internal_stream(std::exchange(internal_stream_, nullptr));
-  if (std::exchange(owns_work_, false)) device_free(placement_.work);
-  if (std::exchange(owns_weights_, false)) device_free(placement_.weights);
+  if (retired_.exchange(true)) return;
+  if (internal_stream_) destroy_internal_stream(internal_stream_);
+  if (owns_work_) device_free(placement_.work);
+  if (owns_weights_) device_free(placement_.weights);
 }
 
-Launch *Model::take_launch() {
+Launch* Model::take_launch() {
   std::lock_guard<std::mutex> lock(pool_mutex_);
   if (free_.empty()) {
     launches_.push_back(std::make_unique<Launch>());
     free_.reserve(launches_.size());
     return launches_.back().get();
   }
-  Launch *launch = free_.back();
+  Launch* launch = free_.back();
   free_.pop_back();
   return launch;
 }
 
-void Model::give_back(Launch *launch) {
+void Model::give_back(Launch* launch) {
   if (launch->holds_work) {
-    std::lock_guard<std::mutex> lock(work_mutex);
-    work_in_use.erase(placement_.work);
+    std::lock_guard<std::mutex> lock(globals.work_mutex);
+    globals.work_in_use.erase(placement_.work);
     launch->holds_work = false;
   }
   std::lock_guard<std::mutex> lock(pool_mutex_);
@@ -202,50 +208,54 @@ void Model::give_back(Launch *launch) {
 }
 
 // What only shows when the execution runs: memory freed or overwritten while it was queued.
-void Model::check_memory(Launch &launch) {
+void Model::check_memory(Launch& launch) {
   for (size_t i = 0; i < launch.regions.size(); ++i) {
-    const Launch::Region &region = launch.regions[i];
+    const Launch::Region& region = launch.regions[i];
     if (region.nbytes > 0 && !host_alias(region.address, region.nbytes))
-      refuse(ACL_ERROR_RT_AICORE_EXCEPTION, "model %u: the memory of %s %zu was freed while an execution was queued", id,
-             i < manifest().inputs.size() ? "input" : "output",
+      refuse(ACL_ERROR_RT_AICORE_EXCEPTION, "model %u: the memory of %s %zu was freed while an execution was queued",
+             id, i < manifest().inputs.size() ? "input" : "output",
              i < manifest().inputs.size() ? i : i - manifest().inputs.size());
   }
-  if (const Launch::Region &buffer = launch.gear_buffer; buffer.address) {
-    const char *written = host_alias(buffer.address, buffer.nbytes);
+  if (const Launch::Region& buffer = launch.gear_buffer; buffer.address) {
+    const char* written = host_alias(buffer.address, buffer.nbytes);
     if (!written || !holds_gear(written, buffer.nbytes, manifest().gears[launch.call.gear]))
-      refuse(ACL_ERROR_GE_FAILURE,
-             "model %u: the gear buffer was changed while an execution was queued; use one buffer per request in flight", id);
+      refuse(
+          ACL_ERROR_GE_FAILURE,
+          "model %u: the gear buffer was changed while an execution was queued; use one buffer per request in flight",
+          id);
   }
   if (!owns_weights_) {
-    const char *weights = host_alias(placement_.weights, sizeof(Fingerprint));
+    const char* weights = host_alias(placement_.weights, sizeof(Fingerprint));
     if (!weights || memcmp(weights, &program_->fingerprint, sizeof(Fingerprint)) != 0)
-      refuse(ACL_ERROR_RT_AICORE_EXCEPTION, "model %u: its weight memory was freed, or another model was loaded into it", id);
+      refuse(ACL_ERROR_RT_AICORE_EXCEPTION,
+             "model %u: its weight memory was freed, or another model was loaded into it", id);
   }
   if (!owns_work_) {
-    std::lock_guard<std::mutex> lock(work_mutex);
-    if (!work_in_use.emplace(placement_.work, &launch).second)
+    std::lock_guard<std::mutex> lock(globals.work_mutex);
+    if (!globals.work_in_use.emplace(placement_.work, &launch).second)
       refuse(ACL_ERROR_GE_FAILURE, "model %u: another running model uses the same work memory", id);
     launch.holds_work = true;
   }
 }
 
-char *Model::alias(const char *what, const Tensor &tensor, const void *address, size_t nbytes) const {
+char* Model::alias(const char* what, const Tensor& tensor, const void* address, size_t nbytes) const {
   if (nbytes == 0) return nullptr;
   if (!address)
-    refuse(ACL_ERROR_GE_PARAM_INVALID, "model %u, %s %s: the data buffer has no address", id, what, tensor.name.c_str());
+    refuse(ACL_ERROR_GE_PARAM_INVALID, "model %u, %s %s: the data buffer has no address", id, what,
+           tensor.name.c_str());
   int device = -1;
-  char *host = host_alias(address, nbytes, &device);
+  char* host = host_alias(address, nbytes, &device);
   if (!host)
-    refuse(ACL_ERROR_GE_FAILURE, "model %u, %s %s: expected %zu bytes of device memory at %p", id, what, tensor.name.c_str(),
-           nbytes, address);
+    refuse(ACL_ERROR_GE_FAILURE, "model %u, %s %s: expected %zu bytes of device memory at %p", id, what,
+           tensor.name.c_str(), nbytes, address);
   if (device != device_)
     refuse(ACL_ERROR_GE_FAILURE, "model %u, %s %s: expected memory of device %d, got memory of device %d", id, what,
            tensor.name.c_str(), device_, device);
   return host;
 }
 
-void Model::prepare_gear(Launch &launch, const aclmdlDataset &input, const aclmdlDataset &output) const {
-  const Manifest &model = manifest();
+void Model::prepare_gear(Launch& launch, const aclmdlDataset& input, const aclmdlDataset& output) const {
+  const Manifest& model = manifest();
   if (input.entries.size() != input_count() || output.entries.size() != model.outputs.size())
     refuse(ACL_ERROR_GE_PARAM_INVALID, "model %u: expected %zu input and %zu output buffers, got %zu and %zu", id,
            input_count(), model.outputs.size(), input.entries.size(), output.entries.size());
@@ -255,19 +265,19 @@ void Model::prepare_gear(Launch &launch, const aclmdlDataset &input, const aclmd
   launch.regions.clear();
   launch.gear_buffer = {nullptr, 0};
   if (set) {
-    const aclDataBuffer &buffer = *input.entries[input.gear_index].buffer;
+    const aclDataBuffer& buffer = *input.entries[input.gear_index].buffer;
     launch.gear_buffer = {buffer.data, std::min(buffer.size, model.gears[gear].size() * sizeof(uint64_t))};
   }
-  auto gather = [&](const char *what, const std::vector<Tensor> &tensors, const aclmdlDataset &dataset,
-                    std::vector<char *> &addresses) {
+  auto gather = [&](const char* what, const std::vector<Tensor>& tensors, const aclmdlDataset& dataset,
+                    std::vector<char*>& addresses) {
     addresses.clear();
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const Tensor &tensor = tensors[i];
-      const aclDataBuffer &buffer = *dataset.entries[i].buffer;
+      const Tensor& tensor = tensors[i];
+      const aclDataBuffer& buffer = *dataset.entries[i].buffer;
       const size_t nbytes = tensor.gear_nbytes[gear];
       if (!model.geared() && buffer.size + kSlack < nbytes)
-        refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, %s %zu (%s): expected a buffer of %zu bytes, got %zu", id, what, i,
-               tensor.name.c_str(), nbytes, buffer.size);
+        refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, %s %zu (%s): expected a buffer of %zu bytes, got %zu", id, what,
+               i, tensor.name.c_str(), nbytes, buffer.size);
       addresses.push_back(alias(what, tensor, buffer.data, nbytes));
       launch.regions.push_back({buffer.data, nbytes});
     }
@@ -276,18 +286,18 @@ void Model::prepare_gear(Launch &launch, const aclmdlDataset &input, const aclmd
   gather("output", model.outputs, output, launch.call.outputs);
 }
 
-void Model::prepare_range(Launch &launch, const aclmdlDataset &input, aclmdlDataset &output, bool sync) const {
-  const Manifest &model = manifest();
+void Model::prepare_range(Launch& launch, const aclmdlDataset& input, aclmdlDataset& output, bool sync) const {
+  const Manifest& model = manifest();
   if (input.entries.size() < model.inputs.size() || output.entries.size() < model.outputs.size())
     refuse(ACL_ERROR_INVALID_PARAM, "model %u: expected at least %zu input and %zu output buffers, got %zu and %zu", id,
            model.inputs.size(), model.outputs.size(), input.entries.size(), output.entries.size());
-  Call &call = launch.call;
+  Call& call = launch.call;
   call = Call();
   launch.regions.clear();
   launch.gear_buffer = {nullptr, 0};
   for (size_t i = 0; i < model.inputs.size(); ++i) {
-    const Tensor &tensor = model.inputs[i];
-    const aclmdlDataset::Entry &entry = input.entries[i];
+    const Tensor& tensor = model.inputs[i];
+    const aclmdlDataset::Entry& entry = input.entries[i];
     Dims dims = entry.desc ? entry.desc->dims : tensor.shape;
     bool fits = dims.size() == tensor.range.size();
     for (size_t axis = 0; fits && axis < dims.size(); ++axis) {
@@ -295,22 +305,24 @@ void Model::prepare_range(Launch &launch, const aclmdlDataset &input, aclmdlData
       fits = dims[axis] >= lower && (upper == -1 || dims[axis] <= upper);
     }
     if (!fits)
-      refuse(ACL_ERROR_INVALID_PARAM,
-             "model %u, input %s: the shape %s is not within the compiled ranges; set it with aclmdlSetDatasetTensorDesc", id,
-             tensor.name.c_str(), spell(dims).c_str());
+      refuse(
+          ACL_ERROR_INVALID_PARAM,
+          "model %u, input %s: the shape %s is not within the compiled ranges; set it with aclmdlSetDatasetTensorDesc",
+          id, tensor.name.c_str(), spell(dims).c_str());
     size_t nbytes = tensor.nbytes_of(dims);
     if (entry.buffer->size + kSlack < nbytes)
-      refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, input %zu (%s): expected a buffer of %zu bytes for %s, got %zu", id, i,
-             tensor.name.c_str(), nbytes, spell(dims).c_str(), entry.buffer->size);
+      refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, input %zu (%s): expected a buffer of %zu bytes for %s, got %zu",
+             id, i, tensor.name.c_str(), nbytes, spell(dims).c_str(), entry.buffer->size);
     call.inputs.push_back(alias("input", tensor, entry.buffer->data, nbytes));
     launch.regions.push_back({entry.buffer->data, nbytes});
     call.input_dims.push_back(std::move(dims));
   }
 
-  // Where an output of this size goes: the caller's buffer, or fresh memory that the caller frees (blocking calls only).
-  auto place = [this, &output, sync](size_t o, size_t nbytes) -> char * {
-    const Tensor &tensor = manifest().outputs[o];
-    aclDataBuffer &buffer = *output.entries[o].buffer;
+  // Where an output of this size goes: the caller's buffer, or fresh memory that the caller frees (blocking calls
+  // only).
+  auto place = [this, &output, sync](size_t o, size_t nbytes) -> char* {
+    const Tensor& tensor = manifest().outputs[o];
+    aclDataBuffer& buffer = *output.entries[o].buffer;
     if (!buffer.data && nbytes > 0) {
       if (!sync)
         refuse(ACL_ERROR_INVALID_PARAM, "model %u, output %s: an asynchronous execution needs an output buffer", id,
@@ -336,9 +348,11 @@ void Model::prepare_range(Launch &launch, const aclmdlDataset &input, aclmdlData
   }
 }
 
-aclError Model::execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &output, aclrtStream handle, int timeout_ms) {
-  Context *context = nullptr;
+aclError Model::execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& output, aclrtStream handle,
+                        int timeout_ms) {
+  Context* context = nullptr;
   pass_on(current_context(&context));
+  if (retired_) refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u was unloaded", id);
   if (context != context_)
     refuse(ACL_ERROR_RT_MODEL_CONTEXT, "model %u was loaded in another context; execute it in that one", id);
   const bool ranged = manifest().ranged;
@@ -347,11 +361,11 @@ aclError Model::execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &ou
   if (calling_.exchange(true, std::memory_order_acquire))
     refuse(ACL_ERROR_GE_FAILURE, "model %u is being executed by another thread; load it once per thread", id);
   struct Leave {
-    std::atomic<bool> &flag;
+    std::atomic<bool>& flag;
     ~Leave() { flag.store(false, std::memory_order_release); }
   } leave{calling_};
 
-  Stream *stream = nullptr;
+  Stream* stream = nullptr;
   if (!internal) {
     pass_on(resolve_stream(handle, &stream));
   } else {
@@ -362,8 +376,10 @@ aclError Model::execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &ou
   if (!ranged && mode != Mode::kSyncOnStream) {
     auto use = mode == Mode::kSync ? kUsedSync : kUsedAsync;
     if (use_ != kUnused && use_ != use)
-      refuse(ACL_ERROR_GE_FAILURE,
-             "model %u: aclmdlExecute and aclmdlExecuteAsync cannot be mixed on one model id (mix execute); load it twice", id);
+      refuse(
+          ACL_ERROR_GE_FAILURE,
+          "model %u: aclmdlExecute and aclmdlExecuteAsync cannot be mixed on one model id (mix execute); load it twice",
+          id);
     use_ = use;
   }
   if (stream != last_stream_ && busy())
@@ -371,7 +387,7 @@ aclError Model::execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &ou
 
   timespec start;
   if (ranged) clock_gettime(CLOCK_MONOTONIC, &start);
-  Launch *launch = take_launch();
+  Launch* launch = take_launch();
   launch->model = shared_from_this();
   in_flight_.fetch_add(1, std::memory_order_acq_rel);
   LaunchTask task(launch);  // gives the launch back on every way out
@@ -404,40 +420,42 @@ aclError Model::execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &ou
 
 // ---- the models of this process ----------------------------------------------------------------------------------
 
-uint32_t load(const Om &om, const Placement &placement) {
+uint32_t load(const Om& om, const Placement& placement) {
   static std::once_flag watching;
   std::call_once(watching, [] {
-    at_device_reset([](int device) { drop_models([=](const Model &model) { return model.device() == device; }); });
-    at_context_destroy([](Context *context) { drop_models([=](const Model &model) { return model.context() == context; }); });
+    at_device_reset([](int device) { drop_models([=](const Model& model) { return model.device() == device; }); });
+    at_context_destroy(
+        [](Context* context) { drop_models([=](const Model& model) { return model.context() == context; }); });
   });
-  Context *context = nullptr;
+  Context* context = nullptr;
   pass_on(current_context(&context));
   auto model = std::make_shared<Model>(compile(om), context, placement);
-  model->id = next_id.fetch_add(1, std::memory_order_relaxed);
-  std::unique_lock<std::shared_mutex> lock(registry_mutex);
-  registry[model->id] = model;
+  model->id = globals.next_id.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+  globals.registry[model->id] = model;
   return model->id;
 }
 
 std::shared_ptr<Model> find_model(uint32_t id) {
-  std::shared_lock<std::shared_mutex> lock(registry_mutex);
-  auto found = registry.find(id);
-  if (found == registry.end())
+  std::shared_lock<std::shared_mutex> lock(globals.registry_mutex);
+  auto found = globals.registry.find(id);
+  if (found == globals.registry.end())
     refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
   return found->second;
 }
 
 aclError unload(uint32_t id) {
   std::shared_ptr<Model> model = find_model(id);
-  Context *context = nullptr;
+  Context* context = nullptr;
   pass_on(current_context(&context));
   if (context != model->context())
     refuse(ACL_ERROR_RT_MODEL_CONTEXT, "model %u was loaded in another context; unload it in that one", id);
   if (model->busy())
     refuse(ACL_ERROR_RT_MODEL_RUNNING, "model %u has executions that are queued or running; synchronise first", id);
   {
-    std::unique_lock<std::shared_mutex> lock(registry_mutex);
-    if (registry.erase(id) == 0) refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
+    std::unique_lock<std::shared_mutex> lock(globals.registry_mutex);
+    if (globals.registry.erase(id) == 0)
+      refuse(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "model %u: no such model is loaded", id);
   }
   model->retire();
   return ACL_SUCCESS;

@@ -26,8 +26,8 @@ struct Program {
 };
 
 // Sizes as aclmdlQuerySize tells them; never 0, so that a program may allocate what it was told.
-size_t weight_nbytes(const Manifest &manifest, const Om &om);
-size_t work_nbytes(const Manifest &manifest);
+size_t weight_nbytes(const Manifest& manifest, const Om& om);
+size_t work_nbytes(const Manifest& manifest);
 
 // Device memory for a model; the library allocates what is null.
 struct Placement {
@@ -41,7 +41,7 @@ class Model;
 // allocates nothing.
 struct Launch {
   struct Region {
-    const void *address;
+    const void* address;
     size_t nbytes;
   };
 
@@ -58,14 +58,14 @@ struct Launch {
 // learn that it has: until then the model counts as busy.
 class LaunchTask {
  public:
-  explicit LaunchTask(Launch *launch) : launch_(launch) {}
-  LaunchTask(LaunchTask &&other) noexcept : launch_(std::exchange(other.launch_, nullptr)) {}
-  LaunchTask &operator=(LaunchTask &&) = delete;
+  explicit LaunchTask(Launch* launch) : launch_(launch) {}
+  LaunchTask(LaunchTask&& other) noexcept : launch_(std::exchange(other.launch_, nullptr)) {}
+  LaunchTask& operator=(LaunchTask&&) = delete;
   ~LaunchTask();
   aclError operator()() { return launch_->run(); }
 
  private:
-  Launch *launch_;
+  Launch* launch_;
 };
 
 enum class Mode { kSync, kAsync, kSyncOnStream };
@@ -73,17 +73,17 @@ enum class Mode { kSync, kAsync, kSyncOnStream };
 class Model : public std::enable_shared_from_this<Model> {
  public:
   // Throws Failure, or an aclError that is already described.
-  Model(std::shared_ptr<const Program> program, Context *context, const Placement &placement);
+  Model(std::shared_ptr<const Program> program, Context* context, const Placement& placement);
   ~Model();
 
-  const Manifest &manifest() const { return program_->manifest; }
+  const Manifest& manifest() const { return program_->manifest; }
   std::shared_ptr<const Manifest> shared_manifest() const { return {program_, &program_->manifest}; }
-  Context *context() const { return context_; }
+  Context* context() const { return context_; }
   int device() const { return device_; }
   size_t input_count() const { return manifest().inputs.size() + (manifest().geared() ? 1 : 0); }
   bool busy() const { return in_flight_.load(std::memory_order_acquire) > 0; }
 
-  aclError execute(Mode mode, const aclmdlDataset &input, aclmdlDataset &output, aclrtStream stream, int timeout_ms);
+  aclError execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& output, aclrtStream stream, int timeout_ms);
   // Gives device memory and the internal stream back; the model cannot be executed afterwards.
   void retire();
 
@@ -95,32 +95,33 @@ class Model : public std::enable_shared_from_this<Model> {
   friend struct Launch;
   friend class LaunchTask;
 
-  Launch *take_launch();
-  void give_back(Launch *launch);
-  char *alias(const char *what, const Tensor &tensor, const void *address, size_t nbytes) const;
-  void prepare_gear(Launch &launch, const aclmdlDataset &input, const aclmdlDataset &output) const;
-  void prepare_range(Launch &launch, const aclmdlDataset &input, aclmdlDataset &output, bool sync) const;
-  void check_memory(Launch &launch);
+  Launch* take_launch();
+  void give_back(Launch* launch);
+  char* alias(const char* what, const Tensor& tensor, const void* address, size_t nbytes) const;
+  void prepare_gear(Launch& launch, const aclmdlDataset& input, const aclmdlDataset& output) const;
+  void prepare_range(Launch& launch, const aclmdlDataset& input, aclmdlDataset& output, bool sync) const;
+  void check_memory(Launch& launch);
 
   std::shared_ptr<const Program> program_;
-  Context *context_;
+  Context* context_;
   int device_;
   std::unique_ptr<Instance> instance_;
   Placement placement_;
   bool owns_work_ = false, owns_weights_ = false;
+  std::atomic<bool> retired_{false};
 
   std::atomic<bool> calling_{false};
   std::atomic<int> in_flight_{0};
-  Stream *last_stream_ = nullptr;
+  Stream* last_stream_ = nullptr;
   enum { kUnused, kUsedSync, kUsedAsync } use_ = kUnused;
-  Stream *internal_stream_ = nullptr;
+  Stream* internal_stream_ = nullptr;
 
   std::mutex pool_mutex_;
   std::vector<std::unique_ptr<Launch>> launches_;
-  std::vector<Launch *> free_;
+  std::vector<Launch*> free_;
 };
 
-uint32_t load(const Om &om, const Placement &placement);
+uint32_t load(const Om& om, const Placement& placement);
 std::shared_ptr<Model> find_model(uint32_t id);  // throws Failure (145003)
 aclError unload(uint32_t id);
 

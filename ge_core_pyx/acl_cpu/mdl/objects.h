@@ -24,7 +24,7 @@ struct aclTensorDesc {
 
 struct aclmdlDataset {
   struct Entry {
-    aclDataBuffer *buffer;
+    aclDataBuffer* buffer;
     std::unique_ptr<aclTensorDesc> desc;
   };
   std::vector<Entry> entries;
@@ -43,21 +43,21 @@ namespace acl_cpu::mdl {
 
 // Runs the body of an entry point; what it throws becomes a code and a text.
 template <class Body>
-aclError guarded(Body &&body) noexcept {
+aclError guarded(Body&& body) noexcept {
   try {
     return body();
   } catch (aclError code) {  // already described
     return code;
-  } catch (const Failure &failure) {
+  } catch (const Failure& failure) {
     return fail(failure.code, "%s", failure.text.c_str());
-  } catch (const std::bad_alloc &) {
+  } catch (const std::bad_alloc&) {
     return fail(ACL_ERROR_BAD_ALLOC, "out of host memory");
   }
 }
 
-#define ACL_CPU_REQUIRE(condition, what)                                                                   \
-  do {                                                                                                     \
-    if (!(condition)) return acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "%s: %s", __func__, what);             \
+#define ACL_CPU_REQUIRE(condition, what)                                                       \
+  do {                                                                                         \
+    if (!(condition)) return acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "%s: %s", __func__, what); \
   } while (false)
 
 }  // namespace acl_cpu::mdl

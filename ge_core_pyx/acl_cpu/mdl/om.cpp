@@ -14,7 +14,7 @@
 
 namespace acl_cpu::mdl {
 
-void refuse(aclError code, const char *format, ...) {
+void refuse(aclError code, const char* format, ...) {
   char text[1024];
   va_list args;
   va_start(args, format);
@@ -33,18 +33,18 @@ enum { kMagicAt = 0, kHeadSizeAt = 4, kLengthAt = 76, kEncryptAt = 80, kModelTyp
 enum { kPlatformAt = 160, kPlatformNbytes = 20, kModelLengthAt = 184, kUnknownModelAt = 193 };
 
 template <class T>
-T load(const unsigned char *at) {
+T load(const unsigned char* at) {
   T value;
   memcpy(&value, at, sizeof value);
   return value;
 }
 
-bool starts_with(const unsigned char *data, size_t nbytes, const char *prefix) {
+bool starts_with(const unsigned char* data, size_t nbytes, const char* prefix) {
   size_t length = strlen(prefix);
   return nbytes >= length && memcmp(data, prefix, length) == 0;
 }
 
-const char *what_came(const unsigned char *data, size_t nbytes) {
+const char* what_came(const unsigned char* data, size_t nbytes) {
   if (nbytes == 0) return "an empty file; copy or compile it again";
   if (starts_with(data, nbytes, "version https://git-lfs"))
     return "a git-lfs pointer; fetch the file itself with `git lfs pull`";
@@ -57,7 +57,7 @@ const char *what_came(const unsigned char *data, size_t nbytes) {
 
 }  // namespace
 
-Om &Om::operator=(Om &&other) noexcept {
+Om& Om::operator=(Om&& other) noexcept {
   std::swap(source_, other.source_);
   std::swap(data_, other.data_);
   std::swap(nbytes_, other.nbytes_);
@@ -69,22 +69,23 @@ Om &Om::operator=(Om &&other) noexcept {
 }
 
 Om::~Om() {
-  if (mapped_) munmap(const_cast<unsigned char *>(data_), nbytes_);
+  if (mapped_) munmap(const_cast<unsigned char*>(data_), nbytes_);
 }
 
-Om Om::open(const char *path) {
+Om Om::open(const char* path) {
   Om om;
   om.source_ = path;
   // O_NONBLOCK: a FIFO must not hang the open.
   int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: expected a readable om file: %s", path, strerror(errno));
+  if (file < 0)
+    refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: expected a readable om file: %s", path, strerror(errno));
   struct stat status;
   bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
   if (regular && status.st_size > 0) {
     om.nbytes_ = static_cast<size_t>(status.st_size);
-    void *data = mmap(nullptr, om.nbytes_, PROT_READ, MAP_PRIVATE, file, 0);
+    void* data = mmap(nullptr, om.nbytes_, PROT_READ, MAP_PRIVATE, file, 0);
     om.mapped_ = data != MAP_FAILED;
-    om.data_ = static_cast<unsigned char *>(data);
+    om.data_ = static_cast<unsigned char*>(data);
   }
   int error = errno;
   close(file);
@@ -96,10 +97,10 @@ Om Om::open(const char *path) {
   return om;
 }
 
-Om Om::view(const void *model, size_t nbytes) {
+Om Om::view(const void* model, size_t nbytes) {
   Om om;
   om.source_ = "model in memory";
-  om.data_ = static_cast<const unsigned char *>(model);
+  om.data_ = static_cast<const unsigned char*>(model);
   om.nbytes_ = nbytes;
   om.read();
   return om;
@@ -108,8 +109,9 @@ Om Om::view(const void *model, size_t nbytes) {
 void Om::read() {
   constexpr aclError kNoOm = ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID;
   constexpr aclError kBadTable = ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED;
-  const char *source = source_.c_str();
-  if (!starts_with(data_, nbytes_, "IMOD")) refuse(kNoOm, "%s: expected an om, got %s", source, what_came(data_, nbytes_));
+  const char* source = source_.c_str();
+  if (!starts_with(data_, nbytes_, "IMOD"))
+    refuse(kNoOm, "%s: expected an om, got %s", source, what_came(data_, nbytes_));
   if (nbytes_ < kHeader)
     refuse(kNoOm, "%s: expected a header of 256 bytes, got %zu bytes in all; the file is truncated", source, nbytes_);
   if (uint32_t head = load<uint32_t>(data_ + kHeadSizeAt); head != kHeader)
@@ -127,29 +129,29 @@ void Om::read() {
            "'%s'); compile its ONNX file with `ge-core compile` for the cpu runtime",
            source, platform);
   if (data_[kModelTypeAt] != 0 || load<uint32_t>(data_ + kModelNumAt) != 1)
-    refuse(kNoOm, "%s: expected one model of type 0, got model type %d with %u models; bundles are not supported", source,
-           data_[kModelTypeAt], load<uint32_t>(data_ + kModelNumAt));
+    refuse(kNoOm, "%s: expected one model of type 0, got model type %d with %u models; bundles are not supported",
+           source, data_[kModelTypeAt], load<uint32_t>(data_ + kModelNumAt));
   if (data_[kEncryptAt] != 0) refuse(kNoOm, "%s: encrypted models are not supported", source);
   unknown_shapes_ = data_[kUnknownModelAt] != 0;
 
   const size_t counter = model_length ? 8 : 4, row = model_length ? 24 : 12;
   if (payload < counter) refuse(kBadTable, "%s: the partition table is truncated", source);
-  const unsigned char *table = data_ + kHeader;
+  const unsigned char* table = data_ + kHeader;
   const uint64_t count = load<uint32_t>(table);
   if (count == 0 || count > (payload - counter) / row)
     refuse(kBadTable, "%s: %llu partitions do not fit into the file; the table is damaged", source,
            static_cast<unsigned long long>(count));
-  const unsigned char *base = table + counter + count * row;
+  const unsigned char* base = table + counter + count * row;
   const uint64_t room = payload - counter - count * row;
   for (uint64_t i = 0; i < count; ++i) {
-    const unsigned char *at = table + counter + i * row;
+    const unsigned char* at = table + counter + i * row;
     uint32_t type = load<uint32_t>(at);
     uint64_t offset = model_length ? load<uint64_t>(at + 8) : load<uint32_t>(at + 4);
     uint64_t nbytes = model_length ? load<uint64_t>(at + 16) : load<uint32_t>(at + 8);
     if (offset > room || nbytes > room - offset)
       refuse(kBadTable, "%s: partition %u lies outside the file; the table is damaged", source, type);
-    std::string_view *part = type == kManifest ? &manifest_ : type == kOnnx ? &onnx_ : nullptr;
-    if (part) *part = {reinterpret_cast<const char *>(base + offset), static_cast<size_t>(nbytes)};
+    std::string_view* part = type == kManifest ? &manifest_ : type == kOnnx ? &onnx_ : nullptr;
+    if (part) *part = {reinterpret_cast<const char*>(base + offset), static_cast<size_t>(nbytes)};
   }
   if (manifest_.empty())
     refuse(kBadTable, "%s: expected a manifest (partition %u), found none; compile the model again", source, kManifest);

@@ -15,14 +15,14 @@ class Om {
  public:
   // Throw Failure: 145002 for a path that cannot be read, 145006 for what is no om of this library, 545002 for a
   // damaged partition table.
-  static Om open(const char *path);
-  static Om view(const void *model, size_t nbytes);
+  static Om open(const char* path);
+  static Om view(const void* model, size_t nbytes);
 
-  Om(Om &&other) noexcept { *this = std::move(other); }
-  Om &operator=(Om &&other) noexcept;
+  Om(Om&& other) noexcept { *this = std::move(other); }
+  Om& operator=(Om&& other) noexcept;
   ~Om();
 
-  const std::string &source() const { return source_; }
+  const std::string& source() const { return source_; }
   std::string_view manifest() const { return manifest_; }
   std::string_view onnx() const { return onnx_; }
   bool unknown_shapes() const { return unknown_shapes_; }
@@ -34,7 +34,7 @@ class Om {
   void read();
 
   std::string source_;
-  const unsigned char *data_ = nullptr;
+  const unsigned char* data_ = nullptr;
   size_t nbytes_ = 0;
   bool mapped_ = false;
   bool unknown_shapes_ = false;

@@ -29,54 +29,54 @@ typedef struct ov_tensor ov_tensor_t;
 typedef struct ov_output_const_port ov_output_const_port_t;
 struct ov_shape_t {
   int64_t rank;
-  int64_t *dims;
+  int64_t* dims;
 };
 struct ov_dimension_t {
   int64_t min, max;
 };
 struct ov_partial_shape_t {
   ov_dimension_t rank;
-  ov_dimension_t *dims;
+  ov_dimension_t* dims;
 };
 
-#define OPENVINO_FUNCTIONS(X)                                                                                          \
-  X(const char *, ov_get_error_info, (int status))                                                                     \
-  X(const char *, ov_get_last_err_msg, (void))                                                                         \
-  X(void, ov_free, (const char *content))                                                                              \
-  X(int, ov_core_create, (ov_core_t * *core))                                                                          \
-  X(int, ov_core_read_model_from_memory_buffer,                                                                        \
-    (const ov_core_t *core, const char *model, size_t nbytes, const ov_tensor_t *weights, ov_model_t **out))           \
-  X(int, ov_core_compile_model,                                                                                        \
-    (const ov_core_t *core, const ov_model_t *model, const char *device, size_t property_args,                         \
-     ov_compiled_model_t **out, ...))                                                                                  \
-  X(int, ov_model_reshape,                                                                                             \
-    (const ov_model_t *model, const char **names, const ov_partial_shape_t *shapes, size_t count))                     \
-  X(int, ov_model_inputs_size, (const ov_model_t *model, size_t *count))                                               \
-  X(int, ov_model_const_input_by_name, (const ov_model_t *model, const char *name, ov_output_const_port_t **port))     \
-  X(int, ov_model_const_output_by_name, (const ov_model_t *model, const char *name, ov_output_const_port_t **port))    \
-  X(void, ov_model_free, (ov_model_t * model))                                                                         \
-  X(int, ov_partial_shape_create, (int64_t rank, const ov_dimension_t *dims, ov_partial_shape_t *out))                 \
-  X(void, ov_partial_shape_free, (ov_partial_shape_t * shape))                                                         \
-  X(int, ov_compiled_model_input_by_name,                                                                              \
-    (const ov_compiled_model_t *model, const char *name, ov_output_const_port_t **port))                               \
-  X(int, ov_compiled_model_output_by_name,                                                                             \
-    (const ov_compiled_model_t *model, const char *name, ov_output_const_port_t **port))                               \
-  X(int, ov_compiled_model_create_infer_request, (const ov_compiled_model_t *model, ov_infer_request_t **out))         \
-  X(void, ov_compiled_model_free, (ov_compiled_model_t * model))                                                       \
-  X(int, ov_port_get_partial_shape, (const ov_output_const_port_t *port, ov_partial_shape_t *shape))                   \
-  X(int, ov_port_get_element_type, (const ov_output_const_port_t *port, int *type))                                    \
-  X(void, ov_output_const_port_free, (ov_output_const_port_t * port))                                                  \
-  X(int, ov_infer_request_set_tensor_by_const_port,                                                                    \
-    (ov_infer_request_t * request, const ov_output_const_port_t *port, const ov_tensor_t *tensor))                     \
-  X(int, ov_infer_request_get_tensor_by_const_port,                                                                    \
-    (const ov_infer_request_t *request, const ov_output_const_port_t *port, ov_tensor_t **tensor))                     \
-  X(int, ov_infer_request_infer, (ov_infer_request_t * request))                                                       \
-  X(void, ov_infer_request_free, (ov_infer_request_t * request))                                                       \
-  X(int, ov_shape_free, (ov_shape_t * shape))                                                                          \
-  X(int, ov_tensor_create_from_host_ptr, (int type, const ov_shape_t shape, void *data, ov_tensor_t **tensor))         \
-  X(int, ov_tensor_get_shape, (const ov_tensor_t *tensor, ov_shape_t *shape))                                          \
-  X(int, ov_tensor_get_byte_size, (const ov_tensor_t *tensor, size_t *nbytes))                                         \
-  X(int, ov_tensor_data, (const ov_tensor_t *tensor, void **data))                                                     \
+#define OPENVINO_FUNCTIONS(X)                                                                                       \
+  X(const char*, ov_get_error_info, (int status))                                                                   \
+  X(const char*, ov_get_last_err_msg, (void))                                                                       \
+  X(void, ov_free, (const char* content))                                                                           \
+  X(int, ov_core_create, (ov_core_t * *core))                                                                       \
+  X(int, ov_core_read_model_from_memory_buffer,                                                                     \
+    (const ov_core_t* core, const char* model, size_t nbytes, const ov_tensor_t* weights, ov_model_t** out))        \
+  X(int, ov_core_compile_model,                                                                                     \
+    (const ov_core_t* core, const ov_model_t* model, const char* device, size_t property_args,                      \
+     ov_compiled_model_t** out, ...))                                                                               \
+  X(int, ov_model_reshape,                                                                                          \
+    (const ov_model_t* model, const char** names, const ov_partial_shape_t* shapes, size_t count))                  \
+  X(int, ov_model_inputs_size, (const ov_model_t* model, size_t* count))                                            \
+  X(int, ov_model_const_input_by_name, (const ov_model_t* model, const char* name, ov_output_const_port_t** port))  \
+  X(int, ov_model_const_output_by_name, (const ov_model_t* model, const char* name, ov_output_const_port_t** port)) \
+  X(void, ov_model_free, (ov_model_t * model))                                                                      \
+  X(int, ov_partial_shape_create, (int64_t rank, const ov_dimension_t* dims, ov_partial_shape_t* out))              \
+  X(void, ov_partial_shape_free, (ov_partial_shape_t * shape))                                                      \
+  X(int, ov_compiled_model_input_by_name,                                                                           \
+    (const ov_compiled_model_t* model, const char* name, ov_output_const_port_t** port))                            \
+  X(int, ov_compiled_model_output_by_name,                                                                          \
+    (const ov_compiled_model_t* model, const char* name, ov_output_const_port_t** port))                            \
+  X(int, ov_compiled_model_create_infer_request, (const ov_compiled_model_t* model, ov_infer_request_t** out))      \
+  X(void, ov_compiled_model_free, (ov_compiled_model_t * model))                                                    \
+  X(int, ov_port_get_partial_shape, (const ov_output_const_port_t* port, ov_partial_shape_t* shape))                \
+  X(int, ov_port_get_element_type, (const ov_output_const_port_t* port, int* type))                                 \
+  X(void, ov_output_const_port_free, (ov_output_const_port_t * port))                                               \
+  X(int, ov_infer_request_set_tensor_by_const_port,                                                                 \
+    (ov_infer_request_t * request, const ov_output_const_port_t* port, const ov_tensor_t* tensor))                  \
+  X(int, ov_infer_request_get_tensor_by_const_port,                                                                 \
+    (const ov_infer_request_t* request, const ov_output_const_port_t* port, ov_tensor_t** tensor))                  \
+  X(int, ov_infer_request_infer, (ov_infer_request_t * request))                                                    \
+  X(void, ov_infer_request_free, (ov_infer_request_t * request))                                                    \
+  X(int, ov_shape_free, (ov_shape_t * shape))                                                                       \
+  X(int, ov_tensor_create_from_host_ptr, (int type, const ov_shape_t shape, void* data, ov_tensor_t** tensor))      \
+  X(int, ov_tensor_get_shape, (const ov_tensor_t* tensor, ov_shape_t* shape))                                       \
+  X(int, ov_tensor_get_byte_size, (const ov_tensor_t* tensor, size_t* nbytes))                                      \
+  X(int, ov_tensor_data, (const ov_tensor_t* tensor, void** data))                                                  \
   X(void, ov_tensor_free, (ov_tensor_t * tensor))
 
 #define MEMBER(ret, name, args) ret(*name) args = nullptr;
@@ -85,12 +85,12 @@ struct Api {
 } ov;
 #undef MEMBER
 
-ov_core_t *core = nullptr;
-std::map<int, const DType *> dtype_of_code;
+ov_core_t* core = nullptr;
+auto& dtype_of_code = *new std::map<int, const DType*>;  // not destroyed at exit
 
 std::string last_error(int status) {
   std::string text = ov.ov_get_error_info(status);
-  if (const char *message = ov.ov_get_last_err_msg()) {
+  if (const char* message = ov.ov_get_last_err_msg()) {
     text += ": ";
     text += message;
     ov.ov_free(message);
@@ -99,33 +99,33 @@ std::string last_error(int status) {
   return text;
 }
 
-void check(int status, const char *what, const std::string &name = "", aclError code = ACL_ERROR_GE_LOAD_MODEL) {
+void check(int status, const char* what, const std::string& name = "", aclError code = ACL_ERROR_GE_LOAD_MODEL) {
   if (status != 0) refuse(code, "OpenVINO cannot %s %s: %s", what, name.c_str(), last_error(status).c_str());
 }
 
 template <class T>
 struct Owned {  // frees with the member of `ov` for its type
-  T *it = nullptr;
+  T* it = nullptr;
 
   Owned() = default;
-  Owned(Owned &&other) noexcept : it(std::exchange(other.it, nullptr)) {}
-  Owned &operator=(Owned &&other) noexcept {
+  Owned(Owned&& other) noexcept : it(std::exchange(other.it, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
     std::swap(it, other.it);
     return *this;
   }
   ~Owned() {
     if (it) release(it);
   }
-  static void release(ov_model_t *model) { ov.ov_model_free(model); }
-  static void release(ov_compiled_model_t *model) { ov.ov_compiled_model_free(model); }
-  static void release(ov_infer_request_t *request) { ov.ov_infer_request_free(request); }
-  static void release(ov_output_const_port_t *port) { ov.ov_output_const_port_free(port); }
-  static void release(ov_tensor_t *tensor) { ov.ov_tensor_free(tensor); }
+  static void release(ov_model_t* model) { ov.ov_model_free(model); }
+  static void release(ov_compiled_model_t* model) { ov.ov_compiled_model_free(model); }
+  static void release(ov_infer_request_t* request) { ov.ov_infer_request_free(request); }
+  static void release(ov_output_const_port_t* port) { ov.ov_output_const_port_free(port); }
+  static void release(ov_tensor_t* tensor) { ov.ov_tensor_free(tensor); }
 };
 
-Owned<ov_tensor_t> make_tensor(int code, const Dims &dims, void *data) {
+Owned<ov_tensor_t> make_tensor(int code, const Dims& dims, void* data) {
   Owned<ov_tensor_t> tensor;
-  ov_shape_t shape{static_cast<int64_t>(dims.size()), const_cast<int64_t *>(dims.data())};
+  ov_shape_t shape{static_cast<int64_t>(dims.size()), const_cast<int64_t*>(dims.data())};
   check(ov.ov_tensor_create_from_host_ptr(code, shape, data, &tensor.it), "make a tensor", "", ACL_ERROR_GE_FAILURE);
   return tensor;
 }
@@ -133,19 +133,19 @@ Owned<ov_tensor_t> make_tensor(int code, const Dims &dims, void *data) {
 // The numbers of the element types moved between releases, their order did not. So count those whose elements are
 // whole bytes, which come in this order.
 void find_dtype_codes() {
-  static const char *const order[] = {"bool",  "bfloat16", "float16", "float32", "float64", "int8",  "int16",
+  static const char* const order[] = {"bool",  "bfloat16", "float16", "float32", "float64", "int8",  "int16",
                                       "int32", "int64",    "uint8",   "uint16",  "uint32",  "uint64"};
   size_t found = 0;
   int64_t eight = 8;
   alignas(64) char data[64];
   for (int code = 1; code < 32 && found < std::size(order); ++code) {
-    ov_tensor_t *tensor = nullptr;
+    ov_tensor_t* tensor = nullptr;
     size_t nbytes = 0;
     if (ov.ov_tensor_create_from_host_ptr(code, ov_shape_t{1, &eight}, data, &tensor) != 0) continue;
     ov.ov_tensor_get_byte_size(tensor, &nbytes);
     ov.ov_tensor_free(tensor);
     if (nbytes < 8) continue;
-    const DType *dtype = find_dtype(order[found++]);
+    const DType* dtype = find_dtype(order[found++]);
     if (dtype->nbytes * 8 != nbytes)
       refuse(ACL_ERROR_GE_LOAD_MODEL, "this OpenVINO numbers its element types in an order that is not known here");
     dtype_of_code[code] = dtype;
@@ -154,17 +154,17 @@ void find_dtype_codes() {
 
 // ---- finding and opening the library -----------------------------------------------------------------------------
 
-bool is_file(const std::string &path) { return access(path.c_str(), R_OK) == 0; }
+bool is_file(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
 
 // `place` is the library, or a folder that holds it, itself or in libs/.
-void add_candidates(const std::string &place, std::vector<std::string> &candidates) {
+void add_candidates(const std::string& place, std::vector<std::string>& candidates) {
   bool folder = false;
-  for (const std::string &inside : {place, place + "/libs"}) {
-    DIR *listing = opendir(inside.c_str());
+  for (const std::string& inside : {place, place + "/libs"}) {
+    DIR* listing = opendir(inside.c_str());
     if (!listing) continue;
     folder = true;
     std::vector<std::string> found;
-    while (const dirent *entry = readdir(listing))
+    while (const dirent* entry = readdir(listing))
       if (strncmp(entry->d_name, "libopenvino_c.so", 16) == 0) found.push_back(inside + "/" + entry->d_name);
     closedir(listing);
     std::sort(found.rbegin(), found.rend());
@@ -175,18 +175,20 @@ void add_candidates(const std::string &place, std::vector<std::string> &candidat
 
 std::vector<std::string> candidates() {
   std::vector<std::string> found;
-  const char *chosen = getenv("GE_CORE_OPENVINO");
+  const char* chosen = getenv("GE_CORE_OPENVINO");
   if (chosen && *chosen) {
     add_candidates(chosen, found);
     if (found.empty())
       refuse(ACL_ERROR_GE_LOAD_MODEL,
-             "GE_CORE_OPENVINO=%s: expected libopenvino_c.so* or a folder that holds it; nothing of the kind is there",
+             "GE_CORE_OPENVINO=%s: expected libopenvino_c.so* or a folder that holds it, found neither; the openvino "
+             "wheel "
+             "has it since 2024.3",
              chosen);
     return found;
   }
   Dl_info self;
   char real[PATH_MAX];
-  if (dladdr(reinterpret_cast<void *>(&candidates), &self) && realpath(self.dli_fname, real)) {
+  if (dladdr(reinterpret_cast<void*>(&candidates), &self) && realpath(self.dli_fname, real)) {
     std::string folder(real);
     folder.resize(folder.rfind('/'));
     std::ifstream note(folder + "/openvino.path");
@@ -195,7 +197,7 @@ std::vector<std::string> candidates() {
     // <site-packages>/ge_core_pyx/acl_cpu/lib/<api>/ is where we are, <site-packages>/openvino/libs where it is.
     add_candidates(folder + "/../../../../openvino/libs", found);
   }
-  if (const char *search = getenv("LD_LIBRARY_PATH")) {
+  if (const char* search = getenv("LD_LIBRARY_PATH")) {
     std::string folders(search);
     for (size_t start = 0, end; start <= folders.size(); start = end + 1) {
       end = std::min(folders.find(':', start), folders.size());
@@ -208,20 +210,22 @@ std::vector<std::string> candidates() {
 
 void open_library() {
   std::string tried;
-  void *library = nullptr;
-  for (const std::string &path : candidates()) {
+  void* library = nullptr;
+  for (const std::string& path : candidates()) {
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library) break;
     tried += std::string("; ") + dlerror();
   }
   if (!library)
-    refuse(ACL_ERROR_GE_LOAD_MODEL,
-           "a model with a graph needs OpenVINO: `pip install openvino`, or set GE_CORE_OPENVINO to its folder%s",
-           tried.c_str());
+    refuse(
+        ACL_ERROR_GE_LOAD_MODEL,
+        "a model with a graph needs OpenVINO 2024.3 or newer: `pip install openvino`, or set GE_CORE_OPENVINO to its "
+        "folder%s",
+        tried.c_str());
   Api api;
-#define RESOLVE(ret, name, args)                                  \
+#define RESOLVE(ret, name, args)                                   \
   api.name = reinterpret_cast<ret(*) args>(dlsym(library, #name)); \
-  if (!api.name) refuse(ACL_ERROR_GE_LOAD_MODEL, "this OpenVINO has no %s; 2024.0 or newer is needed", #name);
+  if (!api.name) refuse(ACL_ERROR_GE_LOAD_MODEL, "this OpenVINO has no %s; 2024.3 or newer is needed", #name);
   OPENVINO_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   ov = api;
@@ -237,7 +241,7 @@ void need_openvino() {
 
 // ---- the engine --------------------------------------------------------------------------------------------------
 
-Owned<ov_compiled_model_t> compile(const ov_model_t *model) {
+Owned<ov_compiled_model_t> compile(const ov_model_t* model) {
   Owned<ov_compiled_model_t> compiled;
   // bfloat16 is the plugin's own choice where the CPU has it: ask for float32. One thread per stream.
   check(ov.ov_core_compile_model(core, model, "CPU", 10, &compiled.it, "INFERENCE_PRECISION_HINT", "f32",
@@ -247,22 +251,23 @@ Owned<ov_compiled_model_t> compile(const ov_model_t *model) {
   return compiled;
 }
 
-void reshape(const ov_model_t *model, const std::vector<Tensor> &inputs,
-             const std::vector<std::vector<ov_dimension_t>> &dims) {
-  std::vector<const char *> names;
+void reshape(const ov_model_t* model, const std::vector<Tensor>& inputs,
+             const std::vector<std::vector<ov_dimension_t>>& dims) {
+  std::vector<const char*> names;
   std::vector<ov_partial_shape_t> shapes(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     names.push_back(inputs[i].graph_name.c_str());
-    check(ov.ov_partial_shape_create(static_cast<int64_t>(dims[i].size()), dims[i].data(), &shapes[i]), "make", "a shape");
+    check(ov.ov_partial_shape_create(static_cast<int64_t>(dims[i].size()), dims[i].data(), &shapes[i]), "make",
+          "a shape");
   }
   int status = inputs.empty() ? 0 : ov.ov_model_reshape(model, names.data(), shapes.data(), inputs.size());
-  for (ov_partial_shape_t &shape : shapes) ov.ov_partial_shape_free(&shape);
+  for (ov_partial_shape_t& shape : shapes) ov.ov_partial_shape_free(&shape);
   check(status, "give the graph", "the declared input shapes");
 }
 
-std::vector<std::vector<ov_dimension_t>> fixed(const std::vector<Dims> &shapes) {
+std::vector<std::vector<ov_dimension_t>> fixed(const std::vector<Dims>& shapes) {
   std::vector<std::vector<ov_dimension_t>> all;
-  for (const Dims &dims : shapes) {
+  for (const Dims& dims : shapes) {
     all.emplace_back();
     for (int64_t dim : dims) all.back().push_back({dim, dim});
   }
@@ -270,7 +275,7 @@ std::vector<std::vector<ov_dimension_t>> fixed(const std::vector<Dims> &shapes) 
 }
 
 // The port's shape; false when it is not static.
-bool static_shape(const ov_output_const_port_t *port, Dims *dims) {
+bool static_shape(const ov_output_const_port_t* port, Dims* dims) {
   ov_partial_shape_t shape{};
   check(ov.ov_port_get_partial_shape(port, &shape), "tell", "a shape");
   bool known = shape.rank.min == shape.rank.max && shape.rank.min >= 0;
@@ -283,7 +288,7 @@ bool static_shape(const ov_output_const_port_t *port, Dims *dims) {
   return known;
 }
 
-std::string spell(const Dims &dims) {
+std::string spell(const Dims& dims) {
   std::string text = "[";
   for (int64_t dim : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
   return text + "]";
@@ -303,7 +308,7 @@ struct Compiled {
 
 class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<OpenVinoEngine> {
  public:
-  OpenVinoEngine(const Manifest &manifest, std::string_view onnx) : manifest_(manifest) {
+  OpenVinoEngine(const Manifest& manifest, std::string_view onnx) : manifest_(manifest) {
     check(ov.ov_core_read_model_from_memory_buffer(core, onnx.data(), onnx.size(), nullptr, &graph_.it), "read",
           "the ONNX graph");
     size_t graph_inputs = 0;
@@ -314,7 +319,7 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
     check_dtypes();
     if (manifest.ranged) {
       std::vector<std::vector<ov_dimension_t>> bounds;
-      for (const Tensor &input : manifest.inputs) {
+      for (const Tensor& input : manifest.inputs) {
         bounds.emplace_back();
         for (auto [lower, upper] : input.range) bounds.back().push_back({upper == -1 ? -1 : lower, upper});
       }
@@ -324,7 +329,7 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
     }
     for (size_t gear = 0; gear < manifest.gear_count(); ++gear) {
       std::vector<Dims> shapes;
-      for (const Tensor &input : manifest.inputs) shapes.push_back(input.gear_shapes[gear]);
+      for (const Tensor& input : manifest.inputs) shapes.push_back(input.gear_shapes[gear]);
       reshape(graph_.it, manifest.inputs, fixed(shapes));
       compiled_.push_back(compile_gear(static_cast<int>(gear)));
     }
@@ -333,15 +338,16 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
 
   std::unique_ptr<Instance> instantiate() override;
 
-  std::vector<Dims> infer(const std::vector<Dims> &inputs) override {
+  std::vector<Dims> infer(const std::vector<Dims>& inputs) override {
     std::lock_guard<std::mutex> lock(mutex_);
     auto known = inferred_.find(inputs);
     if (known != inferred_.end()) return known->second;
     reshape(graph_.it, manifest_.inputs, fixed(inputs));
     std::vector<Dims> outputs;
-    for (const Tensor &output : manifest_.outputs) {
+    for (const Tensor& output : manifest_.outputs) {
       Owned<ov_output_const_port_t> port;
-      check(ov.ov_model_const_output_by_name(graph_.it, output.graph_name.c_str(), &port.it), "find output", output.name);
+      check(ov.ov_model_const_output_by_name(graph_.it, output.graph_name.c_str(), &port.it), "find output",
+            output.name);
       outputs.emplace_back();
       if (static_shape(port.it, &outputs.back())) continue;
       outputs.clear();
@@ -352,15 +358,15 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
     return outputs;
   }
 
-  const Manifest &manifest() const { return manifest_; }
-  const std::vector<Compiled> &compiled() const { return compiled_; }
+  const Manifest& manifest() const { return manifest_; }
+  const std::vector<Compiled>& compiled() const { return compiled_; }
 
  private:
   void check_dtypes() const {
     for (bool input : {true, false}) {
-      for (const Tensor &tensor : input ? manifest_.inputs : manifest_.outputs) {
+      for (const Tensor& tensor : input ? manifest_.inputs : manifest_.outputs) {
         Owned<ov_output_const_port_t> port;
-        const char *name = tensor.graph_name.c_str();
+        const char* name = tensor.graph_name.c_str();
         check(input ? ov.ov_model_const_input_by_name(graph_.it, name, &port.it)
                     : ov.ov_model_const_output_by_name(graph_.it, name, &port.it),
               input ? "find the graph's input" : "find the graph's output", tensor.graph_name);
@@ -378,9 +384,9 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
   Compiled compile_gear(int gear) const {
     Compiled result;
     result.model = compile(graph_.it);
-    auto add = [&](const Tensor &tensor, bool input) {
+    auto add = [&](const Tensor& tensor, bool input) {
       Compiled::Port port;
-      const char *name = tensor.graph_name.c_str();
+      const char* name = tensor.graph_name.c_str();
       check(input ? ov.ov_compiled_model_input_by_name(result.model.it, name, &port.it.it)
                   : ov.ov_compiled_model_output_by_name(result.model.it, name, &port.it.it),
             "find", tensor.graph_name);
@@ -390,17 +396,18 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
         port.nbytes = tensor.gear_nbytes[static_cast<size_t>(gear)];
         Dims actual;
         if (static_shape(port.it.it, &actual) && actual != port.dims)
-          refuse(ACL_ERROR_GE_LOAD_MODEL, "%s: the manifest declares the shape %s, the graph gives %s; compile it again",
-                 tensor.name.c_str(), spell(port.dims).c_str(), spell(actual).c_str());
+          refuse(ACL_ERROR_GE_LOAD_MODEL,
+                 "%s: the manifest declares the shape %s, the graph gives %s; compile it again", tensor.name.c_str(),
+                 spell(port.dims).c_str(), spell(actual).c_str());
       }
       (input ? result.inputs : result.outputs).push_back(std::move(port));
     };
-    for (const Tensor &input : manifest_.inputs) add(input, true);
-    for (const Tensor &output : manifest_.outputs) add(output, false);
+    for (const Tensor& input : manifest_.inputs) add(input, true);
+    for (const Tensor& output : manifest_.outputs) add(output, false);
     return result;
   }
 
-  const Manifest &manifest_;
+  const Manifest& manifest_;
   Owned<ov_model_t> graph_;  // kept for shape inference of models with ranges
   std::vector<Compiled> compiled_;
   std::mutex mutex_;
@@ -410,24 +417,25 @@ class OpenVinoEngine final : public Engine, public std::enable_shared_from_this<
 class OpenVinoInstance final : public Instance {
  public:
   explicit OpenVinoInstance(std::shared_ptr<OpenVinoEngine> engine) : engine_(std::move(engine)) {
-    for (const Compiled &compiled : engine_->compiled()) {
+    for (const Compiled& compiled : engine_->compiled()) {
       requests_.emplace_back();
-      Request &request = requests_.back();
+      Request& request = requests_.back();
       check(ov.ov_compiled_model_create_infer_request(compiled.model.it, &request.it.it), "prepare", "the graph");
       request.inputs.resize(compiled.inputs.size());
       request.outputs.resize(compiled.outputs.size());
     }
   }
 
-  void run(const Call &call) override {
-    const Compiled &compiled = engine_->compiled()[call.gear];
-    Request &request = requests_[call.gear];
+  void run(const Call& call) override {
+    const Compiled& compiled = engine_->compiled()[call.gear];
+    Request& request = requests_[call.gear];
     const bool ranged = engine_->manifest().ranged;
     for (size_t i = 0; i < call.inputs.size(); ++i)
       bind(request, compiled.inputs[i], request.inputs[i], call.inputs[i], ranged ? &call.input_dims[i] : nullptr);
     for (size_t o = 0; o < call.outputs.size(); ++o)
       if (!request.outputs[o].copied)
-        bind(request, compiled.outputs[o], request.outputs[o], call.outputs[o], ranged ? &call.output_dims[o] : nullptr);
+        bind(request, compiled.outputs[o], request.outputs[o], call.outputs[o],
+             ranged ? &call.output_dims[o] : nullptr);
     check(ov.ov_infer_request_infer(request.it.it), "compute", "the graph", ACL_ERROR_RT_AICORE_EXCEPTION);
     if (call.found) {
       call.found->resize(compiled.outputs.size());
@@ -442,10 +450,10 @@ class OpenVinoInstance final : public Instance {
 
  private:
   struct Bound {
-    void *address = nullptr;  // what the request uses now
+    void* address = nullptr;  // what the request uses now
     bool copied = false;      // the plugin writes elsewhere
     bool seen = false;
-    std::unordered_map<void *, Owned<ov_tensor_t>> tensors;
+    std::unordered_map<void*, Owned<ov_tensor_t>> tensors;
   };
   struct Request {
     Owned<ov_infer_request_t> it;
@@ -453,17 +461,17 @@ class OpenVinoInstance final : public Instance {
   };
 
   // Lets the request work on this memory. Tensors are kept by address: a server uses the same few again and again.
-  void bind(Request &request, const Compiled::Port &port, Bound &bound, void *address, const Dims *dims) {
+  void bind(Request& request, const Compiled::Port& port, Bound& bound, void* address, const Dims* dims) {
     if (!dims && bound.address == address) return;
     if (!address) address = placeholder_;
     Owned<ov_tensor_t> fresh;
-    const ov_tensor_t *tensor;
+    const ov_tensor_t* tensor;
     if (dims) {
       fresh = make_tensor(port.code, *dims, address);
       tensor = fresh.it;
     } else {
       if (bound.tensors.size() >= 64 && !bound.tensors.count(address)) bound.tensors.clear();
-      Owned<ov_tensor_t> &kept = bound.tensors[address];
+      Owned<ov_tensor_t>& kept = bound.tensors[address];
       if (!kept.it) kept = make_tensor(port.code, port.dims, address);
       tensor = kept.it;
     }
@@ -472,7 +480,7 @@ class OpenVinoInstance final : public Instance {
     bound.address = address;
   }
 
-  static Owned<ov_tensor_t> output(const Request &request, const Compiled::Port &port, void **data, size_t *nbytes) {
+  static Owned<ov_tensor_t> output(const Request& request, const Compiled::Port& port, void** data, size_t* nbytes) {
     Owned<ov_tensor_t> tensor;
     check(ov.ov_infer_request_get_tensor_by_const_port(request.it.it, port.it.it, &tensor.it), "return", "an output",
           ACL_ERROR_GE_FAILURE);
@@ -481,25 +489,26 @@ class OpenVinoInstance final : public Instance {
     return tensor;
   }
 
-  static void collect(const Request &request, const Compiled::Port &port, Bound &bound, char *target, size_t expected) {
-    void *data = nullptr;
+  static void collect(const Request& request, const Compiled::Port& port, Bound& bound, char* target, size_t expected) {
+    void* data = nullptr;
     size_t nbytes = 0;
     Owned<ov_tensor_t> tensor = output(request, port, &data, &nbytes);
-    if (nbytes != expected) refuse(ACL_ERROR_GE_FAILURE, "an output has %zu bytes, expected were %zu", nbytes, expected);
+    if (nbytes != expected)
+      refuse(ACL_ERROR_GE_FAILURE, "an output has %zu bytes, expected were %zu", nbytes, expected);
     bound.seen = true;
     bound.copied = nbytes > 0 && data != target;
     if (bound.copied) memcpy(target, data, nbytes);
   }
 
-  static void collect_found(const Request &request, const Compiled::Port &port, const Call &call, size_t o) {
-    void *data = nullptr;
+  static void collect_found(const Request& request, const Compiled::Port& port, const Call& call, size_t o) {
+    void* data = nullptr;
     size_t nbytes = 0;
     Owned<ov_tensor_t> tensor = output(request, port, &data, &nbytes);
     ov_shape_t shape{};
     check(ov.ov_tensor_get_shape(tensor.it, &shape), "tell", "a shape", ACL_ERROR_GE_FAILURE);
     (*call.found)[o].assign(shape.dims, shape.dims + shape.rank);
     ov.ov_shape_free(&shape);
-    char *target = call.place(o, nbytes);
+    char* target = call.place(o, nbytes);
     if (nbytes > 0) memcpy(target, data, nbytes);
   }
 
@@ -508,11 +517,13 @@ class OpenVinoInstance final : public Instance {
   alignas(64) char placeholder_[64];  // for tensors without elements
 };
 
-std::unique_ptr<Instance> OpenVinoEngine::instantiate() { return std::make_unique<OpenVinoInstance>(shared_from_this()); }
+std::unique_ptr<Instance> OpenVinoEngine::instantiate() {
+  return std::make_unique<OpenVinoInstance>(shared_from_this());
+}
 
 }  // namespace
 
-std::shared_ptr<Engine> make_openvino_engine(const Manifest &manifest, std::string_view onnx) {
+std::shared_ptr<Engine> make_openvino_engine(const Manifest& manifest, std::string_view onnx) {
   need_openvino();
   return std::make_shared<OpenVinoEngine>(manifest, onnx);
 }

@@ -17,9 +17,9 @@ typedef uint32_t UnalignedWord __attribute__((aligned(1), may_alias));
 
 #define ACL_CPU_INLINE static inline __attribute__((always_inline))
 
-ACL_CPU_INLINE void mix_blocks(uint32_t *lanes, const char *data, size_t blocks) {
+ACL_CPU_INLINE void mix_blocks(uint32_t* lanes, const char* data, size_t blocks) {
   for (; blocks > 0; --blocks, data += kBlock) {
-    const UnalignedWord *words = reinterpret_cast<const UnalignedWord *>(data);
+    const UnalignedWord* words = reinterpret_cast<const UnalignedWord*>(data);
     for (size_t i = 0; i < kLanes; ++i) lanes[i] = (lanes[i] ^ words[i]) * kPrime;
   }
 }
@@ -68,39 +68,49 @@ struct ToBool {
 };
 
 template <class Convert>
-ACL_CPU_INLINE void fill(char *out, size_t count, uint32_t start) {
+ACL_CPU_INLINE void fill(char* out, size_t count, uint32_t start) {
   typedef typename Convert::Type Value __attribute__((aligned(1), may_alias));
-  Value *values = reinterpret_cast<Value *>(out);
-  for (size_t j = 0; j < count; ++j)
-    values[j] = Convert::of(fmix32(start + static_cast<uint32_t>(j) * 0x9E3779B9u));
+  Value* values = reinterpret_cast<Value*>(out);
+  for (size_t j = 0; j < count; ++j) values[j] = Convert::of(fmix32(start + static_cast<uint32_t>(j) * 0x9E3779B9u));
 }
 
-ACL_CPU_INLINE void fill_any(aclDataType dtype, char *out, size_t count, uint32_t start) {
+ACL_CPU_INLINE void fill_any(aclDataType dtype, char* out, size_t count, uint32_t start) {
   switch (dtype) {
-    case ACL_FLOAT: return fill<ToFloat32>(out, count, start);
-    case ACL_FLOAT16: return fill<ToFloat16>(out, count, start);
-    case ACL_BF16: return fill<ToBfloat16>(out, count, start);
-    case ACL_DOUBLE: return fill<ToFloat64>(out, count, start);
-    case ACL_INT8: case ACL_UINT8: return fill<ToInteger<uint8_t>>(out, count, start);
-    case ACL_INT16: case ACL_UINT16: return fill<ToInteger<uint16_t>>(out, count, start);
-    case ACL_INT32: case ACL_UINT32: return fill<ToInteger<uint32_t>>(out, count, start);
-    case ACL_INT64: case ACL_UINT64: return fill<ToInteger<uint64_t>>(out, count, start);
-    default: return fill<ToBool>(out, count, start);
+    case ACL_FLOAT:
+      return fill<ToFloat32>(out, count, start);
+    case ACL_FLOAT16:
+      return fill<ToFloat16>(out, count, start);
+    case ACL_BF16:
+      return fill<ToBfloat16>(out, count, start);
+    case ACL_DOUBLE:
+      return fill<ToFloat64>(out, count, start);
+    case ACL_INT8:
+    case ACL_UINT8:
+      return fill<ToInteger<uint8_t>>(out, count, start);
+    case ACL_INT16:
+    case ACL_UINT16:
+      return fill<ToInteger<uint16_t>>(out, count, start);
+    case ACL_INT32:
+    case ACL_UINT32:
+      return fill<ToInteger<uint32_t>>(out, count, start);
+    case ACL_INT64:
+    case ACL_UINT64:
+      return fill<ToInteger<uint64_t>>(out, count, start);
+    default:
+      return fill<ToBool>(out, count, start);
   }
 }
 
 // One variant per instruction set. Chosen by hand: ifuncs (target_clones) run before sanitizers are ready.
 struct Kernels {
-  void (*mix)(uint32_t *lanes, const char *data, size_t blocks);
-  void (*fill)(aclDataType dtype, char *out, size_t count, uint32_t start);
+  void (*mix)(uint32_t* lanes, const char* data, size_t blocks);
+  void (*fill)(aclDataType dtype, char* out, size_t count, uint32_t start);
 };
 
-#define ACL_CPU_KERNELS(suffix, attribute)                                                           \
-  attribute void mix_##suffix(uint32_t *lanes, const char *data, size_t blocks) {                    \
-    mix_blocks(lanes, data, blocks);                                                                 \
-  }                                                                                                  \
-  attribute void fill_##suffix(aclDataType dtype, char *out, size_t count, uint32_t start) {         \
-    fill_any(dtype, out, count, start);                                                              \
+#define ACL_CPU_KERNELS(suffix, attribute)                                                                           \
+  attribute void mix_##suffix(uint32_t* lanes, const char* data, size_t blocks) { mix_blocks(lanes, data, blocks); } \
+  attribute void fill_##suffix(aclDataType dtype, char* out, size_t count, uint32_t start) {                         \
+    fill_any(dtype, out, count, start);                                                                              \
   }
 
 ACL_CPU_KERNELS(plain, )
@@ -120,7 +130,7 @@ Kernels choose_kernels() {
 
 const Kernels kernels = choose_kernels();
 
-uint32_t hash_row(const char *data, size_t nbytes, uint32_t seed) {
+uint32_t hash_row(const char* data, size_t nbytes, uint32_t seed) {
   alignas(64) uint32_t lanes[kLanes];
   for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = kBasis ^ i ^ seed;
   const size_t blocks = nbytes / kBlock, rest = nbytes % kBlock;
@@ -135,16 +145,16 @@ uint32_t hash_row(const char *data, size_t nbytes, uint32_t seed) {
   return s ^ static_cast<uint32_t>(nbytes);
 }
 
-bool leads(const Dims &dims, int64_t rows) { return !dims.empty() && dims[0] == rows; }
+bool leads(const Dims& dims, int64_t rows) { return !dims.empty() && dims[0] == rows; }
 
 class SyntheticEngine final : public Engine, public std::enable_shared_from_this<SyntheticEngine> {
  public:
-  explicit SyntheticEngine(const Manifest &manifest) : manifest_(manifest) {
+  explicit SyntheticEngine(const Manifest& manifest) : manifest_(manifest) {
     if (manifest.ranged) return;
     for (size_t gear = 0; gear < manifest.gear_count(); ++gear) {
       std::vector<Dims> inputs, outputs;
-      for (const Tensor &input : manifest.inputs) inputs.push_back(input.gear_shapes[gear]);
-      for (const Tensor &output : manifest.outputs) outputs.push_back(output.gear_shapes[gear]);
+      for (const Tensor& input : manifest.inputs) inputs.push_back(input.gear_shapes[gear]);
+      for (const Tensor& output : manifest.outputs) outputs.push_back(output.gear_shapes[gear]);
       plans_.push_back(plan(gear, inputs, outputs));
     }
   }
@@ -152,9 +162,9 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
   std::unique_ptr<Instance> instantiate() override;
 
   // A -1 of an output is the size of the first input that has a -1 there too, else of the first -1 of any input.
-  std::vector<Dims> infer(const std::vector<Dims> &inputs) override {
+  std::vector<Dims> infer(const std::vector<Dims>& inputs) override {
     std::vector<Dims> outputs;
-    for (const Tensor &output : manifest_.outputs) {
+    for (const Tensor& output : manifest_.outputs) {
       Dims dims = output.shape;
       for (size_t axis = 0; axis < dims.size(); ++axis)
         if (dims[axis] == -1) dims[axis] = dynamic_dim(inputs, axis);
@@ -163,7 +173,7 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
     return outputs;
   }
 
-  void run(const Call &call) const {
+  void run(const Call& call) const {
     if (manifest_.ranged) {
       compute(plan(0, call.input_dims, call.output_dims), call);
     } else {
@@ -179,12 +189,12 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
     std::vector<size_t> output_elements;  // of one row
   };
 
-  Plan plan(size_t gear, const std::vector<Dims> &inputs, const std::vector<Dims> &outputs) const {
+  Plan plan(size_t gear, const std::vector<Dims>& inputs, const std::vector<Dims>& outputs) const {
     Plan plan;
     if (manifest_.gear_kind == GearKind::kBatch) {
       plan.rows = manifest_.gears[gear][0];
     } else if (!outputs[0].empty() && outputs[0][0] >= 1) {
-      auto same = [&](const Dims &dims) { return leads(dims, outputs[0][0]); };
+      auto same = [&](const Dims& dims) { return leads(dims, outputs[0][0]); };
       if (std::all_of(inputs.begin(), inputs.end(), same) && std::all_of(outputs.begin(), outputs.end(), same))
         plan.rows = static_cast<size_t>(outputs[0][0]);
     }
@@ -205,7 +215,7 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
     return plan;
   }
 
-  int64_t dynamic_dim(const std::vector<Dims> &inputs, size_t axis) const {
+  int64_t dynamic_dim(const std::vector<Dims>& inputs, size_t axis) const {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (axis < inputs[i].size() && manifest_.inputs[i].shape[axis] == -1) return inputs[i][axis];
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -214,13 +224,13 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
     return 1;
   }
 
-  void compute(const Plan &plan, const Call &call) const {
+  void compute(const Plan& plan, const Call& call) const {
     for (size_t row = 0; row < plan.rows; ++row) {
       uint32_t s = 0;
       for (size_t i = 0; i < call.inputs.size(); ++i)
         s = hash_row(call.inputs[i] + row * plan.input_stride[i], plan.input_nbytes[i], s);
       for (size_t o = 0; o < call.outputs.size(); ++o) {
-        const DType &dtype = manifest_.outputs[o].dtype;
+        const DType& dtype = manifest_.outputs[o].dtype;
         size_t count = plan.output_elements[o];
         kernels.fill(dtype.acl, call.outputs[o] + row * count * dtype.nbytes, count,
                      s + static_cast<uint32_t>(o) * 0x85EBCA6Bu);
@@ -228,24 +238,26 @@ class SyntheticEngine final : public Engine, public std::enable_shared_from_this
     }
   }
 
-  const Manifest &manifest_;
+  const Manifest& manifest_;
   std::vector<Plan> plans_;
 };
 
 class SyntheticInstance final : public Instance {
  public:
   explicit SyntheticInstance(std::shared_ptr<SyntheticEngine> engine) : engine_(std::move(engine)) {}
-  void run(const Call &call) override { engine_->run(call); }
+  void run(const Call& call) override { engine_->run(call); }
 
  private:
   std::shared_ptr<SyntheticEngine> engine_;
 };
 
-std::unique_ptr<Instance> SyntheticEngine::instantiate() { return std::make_unique<SyntheticInstance>(shared_from_this()); }
+std::unique_ptr<Instance> SyntheticEngine::instantiate() {
+  return std::make_unique<SyntheticInstance>(shared_from_this());
+}
 
 }  // namespace
 
-std::shared_ptr<Engine> make_synthetic_engine(const Manifest &manifest) {
+std::shared_ptr<Engine> make_synthetic_engine(const Manifest& manifest) {
   return std::make_shared<SyntheticEngine>(manifest);
 }
 

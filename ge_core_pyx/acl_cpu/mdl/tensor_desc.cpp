@@ -8,31 +8,31 @@ using acl_cpu::mdl::guarded;
 
 namespace {
 
-bool valid_dims(int count, const int64_t *dims) { return count >= 0 && (count == 0 || dims); }
+bool valid_dims(int count, const int64_t* dims) { return count >= 0 && (count == 0 || dims); }
 
-void set_ranges(std::vector<std::pair<int64_t, int64_t>> &target, size_t count, int64_t ranges[][2]) {
+void set_ranges(std::vector<std::pair<int64_t, int64_t>>& target, size_t count, int64_t ranges[][2]) {
   target.clear();
   for (size_t i = 0; i < count; ++i) target.emplace_back(ranges[i][0], ranges[i][1]);
 }
 
-size_t elements(const aclTensorDesc &desc) {
+size_t elements(const aclTensorDesc& desc) {
   size_t count = 0;
   return acl_cpu::mdl::element_count(desc.dims, &count) ? count : 0;
 }
 
-aclError set_storage_shape(aclTensorDesc *desc, int count, const int64_t *dims) {
+aclError set_storage_shape(aclTensorDesc* desc, int count, const int64_t* dims) {
   return guarded([&]() -> aclError { return desc->storage_dims.assign(dims, dims + count), ACL_SUCCESS; });
 }
 
 }  // namespace
 
-aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format) {
+aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format) {
   ACL_CPU_ENTRY_OR(aclCreateTensorDesc, nullptr);
   if (!valid_dims(numDims, dims)) {
     acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclCreateTensorDesc: expected numDims >= 0 and dims, got %d dims", numDims);
     return nullptr;
   }
-  aclTensorDesc *desc = nullptr;
+  aclTensorDesc* desc = nullptr;
   guarded([&]() -> aclError {
     auto fresh = std::make_unique<aclTensorDesc>();
     fresh->dtype = dataType;
@@ -46,57 +46,57 @@ aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
   return desc;
 }
 
-void aclDestroyTensorDesc(const aclTensorDesc *desc) {
+void aclDestroyTensorDesc(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclDestroyTensorDesc, );
   if (!desc) return;
   live_add(Kind::kTensorDesc, -1);
   delete desc;
 }
 
-aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount, int64_t dimsRange[][2]) {
+aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t dimsRange[][2]) {
   ACL_CPU_ENTRY(aclSetTensorShapeRange);
   ACL_CPU_REQUIRE(desc && (dimsCount == 0 || dimsRange), "expected a tensor desc and ranges");
   return guarded([&]() -> aclError { return set_ranges(desc->range, dimsCount, dimsRange), ACL_SUCCESS; });
 }
 
-aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount, int64_t valueRange[][2]) {
+aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t valueRange[][2]) {
   ACL_CPU_ENTRY(aclSetTensorValueRange);
   ACL_CPU_REQUIRE(desc && (valueCount == 0 || valueRange), "expected a tensor desc and ranges");
   return guarded([&]() -> aclError { return set_ranges(desc->value_range, valueCount, valueRange), ACL_SUCCESS; });
 }
 
-aclDataType aclGetTensorDescType(const aclTensorDesc *desc) {
+aclDataType aclGetTensorDescType(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescType, ACL_DT_UNDEFINED);
   return desc ? desc->dtype : ACL_DT_UNDEFINED;
 }
 
-aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc) {
+aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescFormat, ACL_FORMAT_UNDEFINED);
   return desc ? desc->format : ACL_FORMAT_UNDEFINED;
 }
 
-size_t aclGetTensorDescSize(const aclTensorDesc *desc) {
+size_t aclGetTensorDescSize(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescSize, 0);
   return desc ? elements(*desc) * aclDataTypeSize(desc->dtype) : 0;
 }
 
-size_t aclGetTensorDescElementCount(const aclTensorDesc *desc) {
+size_t aclGetTensorDescElementCount(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescElementCount, 0);
   return desc ? elements(*desc) : 0;
 }
 
-size_t aclGetTensorDescNumDims(const aclTensorDesc *desc) {
+size_t aclGetTensorDescNumDims(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescNumDims, 0);
   if (!desc) return 0;
   return !desc->dims.empty() && desc->dims[0] == -2 ? ACL_UNKNOWN_RANK : desc->dims.size();
 }
 
-int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index) {
+int64_t aclGetTensorDescDim(const aclTensorDesc* desc, size_t index) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescDim, -1);
   return desc && index < desc->dims.size() ? desc->dims[index] : -1;
 }
 
-aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize) {
+aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize) {
   ACL_CPU_ENTRY(aclGetTensorDescDimV2);
   ACL_CPU_REQUIRE(desc && dimSize, "expected a tensor desc and a place for the dim");
   ACL_CPU_REQUIRE(index < desc->dims.size(), "the index is past the last dim");
@@ -104,94 +104,96 @@ aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t 
   return ACL_SUCCESS;
 }
 
-aclError aclGetTensorDescDimRange(const aclTensorDesc *desc, size_t index, size_t dimRangeNum, int64_t *dimRange) {
+aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum, int64_t* dimRange) {
   ACL_CPU_ENTRY(aclGetTensorDescDimRange);
-  ACL_CPU_REQUIRE(desc && dimRange && dimRangeNum >= ACL_DIM_ENDPOINTS, "expected a tensor desc and room for two numbers");
+  ACL_CPU_REQUIRE(desc && dimRange && dimRangeNum >= ACL_DIM_ENDPOINTS,
+                  "expected a tensor desc and room for two numbers");
   ACL_CPU_REQUIRE(index < desc->range.size(), "the index is past the last range");
   dimRange[0] = desc->range[index].first;
   dimRange[1] = desc->range[index].second;
   return ACL_SUCCESS;
 }
 
-void aclSetTensorDescName(aclTensorDesc *desc, const char *name) {
+void aclSetTensorDescName(aclTensorDesc* desc, const char* name) {
   ACL_CPU_ENTRY_OR(aclSetTensorDescName, );
   if (desc) guarded([&]() -> aclError { return desc->name = name ? name : "", ACL_SUCCESS; });
 }
 
-const char *aclGetTensorDescName(aclTensorDesc *desc) {
+const char* aclGetTensorDescName(aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescName, "");
   return desc ? desc->name.c_str() : "";
 }
 
-aclError aclTransTensorDescFormat(const aclTensorDesc *srcDesc, aclFormat, aclTensorDesc **dstDesc) {
+aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat, aclTensorDesc** dstDesc) {
   ACL_CPU_ENTRY(aclTransTensorDescFormat);
   ACL_CPU_REQUIRE(srcDesc && dstDesc, "expected two tensor descs");
-  return acl_cpu::unsupported(acl_cpu::k_aclTransTensorDescFormat, "aclTransTensorDescFormat", ACL_ERROR_API_NOT_SUPPORT);
+  return acl_cpu::unsupported(acl_cpu::k_aclTransTensorDescFormat, "aclTransTensorDescFormat",
+                              ACL_ERROR_API_NOT_SUPPORT);
 }
 
-aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format) {
+aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format) {
   ACL_CPU_ENTRY(aclSetTensorStorageFormat);
   ACL_CPU_REQUIRE(desc, "expected a tensor desc");
   desc->storage_format = format;
   return ACL_SUCCESS;
 }
 
-aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
+aclError aclSetTensorStorageShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   ACL_CPU_ENTRY(aclSetTensorStorageShape);
   ACL_CPU_REQUIRE(desc && valid_dims(numDims, dims), "expected a tensor desc, numDims >= 0 and dims");
   return set_storage_shape(desc, numDims, dims);
 }
 
-aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format) {
+aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format) {
   ACL_CPU_ENTRY(aclSetTensorFormat);
   ACL_CPU_REQUIRE(desc, "expected a tensor desc");
   desc->storage_format = format;
   return ACL_SUCCESS;
 }
 
-aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
+aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   ACL_CPU_ENTRY(aclSetTensorShape);
   ACL_CPU_REQUIRE(desc && valid_dims(numDims, dims), "expected a tensor desc, numDims >= 0 and dims");
   return set_storage_shape(desc, numDims, dims);
 }
 
-aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format) {
+aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
   ACL_CPU_ENTRY(aclSetTensorOriginFormat);
   ACL_CPU_REQUIRE(desc, "expected a tensor desc");
   desc->format = format;
   return ACL_SUCCESS;
 }
 
-aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
+aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t* dims) {
   ACL_CPU_ENTRY(aclSetTensorOriginShape);
   ACL_CPU_REQUIRE(desc && valid_dims(numDims, dims), "expected a tensor desc, numDims >= 0 and dims");
   return guarded([&]() -> aclError { return desc->dims.assign(dims, dims + numDims), ACL_SUCCESS; });
 }
 
-aclTensorDesc *aclGetTensorDescByIndex(aclTensorDesc *desc, size_t index) {
+aclTensorDesc* aclGetTensorDescByIndex(aclTensorDesc* desc, size_t index) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescByIndex, nullptr);
   return index == 0 ? desc : nullptr;
 }
 
-void *aclGetTensorDescAddress(const aclTensorDesc *desc) {
+void* aclGetTensorDescAddress(const aclTensorDesc* desc) {
   ACL_CPU_ENTRY_OR(aclGetTensorDescAddress, nullptr);
-  return desc && !desc->constant.empty() ? const_cast<char *>(desc->constant.data()) : nullptr;
+  return desc && !desc->constant.empty() ? const_cast<char*>(desc->constant.data()) : nullptr;
 }
 
-aclError aclSetTensorDynamicInput(aclTensorDesc *desc, const char *dynamicInputName) {
+aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputName) {
   ACL_CPU_ENTRY(aclSetTensorDynamicInput);
   ACL_CPU_REQUIRE(desc && dynamicInputName, "expected a tensor desc and a name");
   return guarded([&]() -> aclError { return desc->dynamic_input = dynamicInputName, ACL_SUCCESS; });
 }
 
-aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length) {
+aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length) {
   ACL_CPU_ENTRY(aclSetTensorConst);
   ACL_CPU_REQUIRE(desc && dataBuffer && length > 0, "expected a tensor desc, data and its length");
-  const char *bytes = static_cast<const char *>(dataBuffer);
+  const char* bytes = static_cast<const char*>(dataBuffer);
   return guarded([&]() -> aclError { return desc->constant.assign(bytes, bytes + length), ACL_SUCCESS; });
 }
 
-aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType) {
+aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
   ACL_CPU_ENTRY(aclSetTensorPlaceMent);
   ACL_CPU_REQUIRE(desc, "expected a tensor desc");
   desc->placement = memType;

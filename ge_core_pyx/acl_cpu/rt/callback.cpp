@@ -15,7 +15,7 @@ namespace acl_cpu {
 
 struct Call {
   aclrtCallback function;
-  void *data;
+  void* data;
   std::shared_ptr<std::atomic<bool>> done;  // set only where the stream waits
   Ref<Stream> stream;
 
@@ -37,24 +37,24 @@ struct Reporter {
 namespace {
 
 std::mutex reporters_mutex;
-std::map<uint64_t, std::shared_ptr<Reporter>> &reporters() {
-  static auto *all = new std::map<uint64_t, std::shared_ptr<Reporter>>;
+std::map<uint64_t, std::shared_ptr<Reporter>>& reporters() {
+  static auto* all = new std::map<uint64_t, std::shared_ptr<Reporter>>;
   return *all;
 }
 
 std::mutex exception_mutex;
 // Leaked on purpose, like every object that a stream's thread may still touch while the process exits.
-std::vector<aclrtExceptionInfoCallback> &exception_callbacks() {
-  static auto *all = new std::vector<aclrtExceptionInfoCallback>;
+std::vector<aclrtExceptionInfoCallback>& exception_callbacks() {
+  static auto* all = new std::vector<aclrtExceptionInfoCallback>;
   return *all;
 }
 aclrtExceptionInfoCallback exception_callback = nullptr;
 
-void leave(const std::shared_ptr<Reporter> &reporter, Stream *stream) {
+void leave(const std::shared_ptr<Reporter>& reporter, Stream* stream) {
   std::deque<Call> dropped;
   {
     std::lock_guard lock(reporter->mutex);
-    auto &calls = reporter->calls;
+    auto& calls = reporter->calls;
     for (auto call = calls.begin(); call != calls.end();) {
       if (call->stream.get() == stream) {
         dropped.push_back(std::move(*call));
@@ -64,14 +64,14 @@ void leave(const std::shared_ptr<Reporter> &reporter, Stream *stream) {
       }
     }
   }
-  for (auto &call : dropped) call.finish();
+  for (auto& call : dropped) call.finish();
   std::lock_guard lock(reporters_mutex);
   if (--reporter->streams == 0) reporters().erase(reporter->thread);
 }
 
 }  // namespace
 
-void unsubscribe_all(Stream *stream) {
+void unsubscribe_all(Stream* stream) {
   std::shared_ptr<Reporter> reporter;
   {
     std::lock_guard lock(reporters_mutex);
@@ -89,7 +89,7 @@ void report_exception(int device, int stream, uint64_t task, aclError code) {
     if (exception_callback != nullptr) callbacks.push_back(exception_callback);
   }
   aclrtExceptionInfo info{uint32_t(task), uint32_t(stream), uint32_t(pthread_self()), uint32_t(device), uint32_t(code)};
-  for (auto *callback : callbacks) callback(&info);
+  for (auto* callback : callbacks) callback(&info);
 }
 
 }  // namespace acl_cpu
@@ -101,13 +101,14 @@ extern "C" {
 
 aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtSubscribeReport);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   std::lock_guard lock(reporters_mutex);
   if (stream->reporter != nullptr) {
-    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed already, and a stream has one thread", stream->id);
+    return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed already, and a stream has one thread",
+                stream->id);
   }
-  auto &reporter = reporters()[threadId];
+  auto& reporter = reporters()[threadId];
   if (reporter == nullptr) {
     reporter = std::make_shared<Reporter>();
     reporter->thread = threadId;
@@ -119,13 +120,14 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream handle) {
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtUnSubscribeReport);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   std::shared_ptr<Reporter> reporter;
   {
     std::lock_guard lock(reporters_mutex);
     if (reporters().count(threadId) == 0) {
-      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %llu is not subscribed", static_cast<unsigned long long>(threadId));
+      return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "thread %llu is not subscribed",
+                  static_cast<unsigned long long>(threadId));
     }
     if (stream->reporter == nullptr || stream->reporter->thread != threadId) {
       return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is not subscribed to this thread", stream->id);
@@ -137,13 +139,13 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream handle) {
+aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType, aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtLaunchCallback);
   if (fn == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "fn must not be NULL");
   if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
     return fail(ACL_ERROR_INVALID_PARAM, "blockType must be 0 or 1, got %d", int(blockType));
   }
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   std::shared_ptr<Reporter> reporter;
   {
@@ -156,7 +158,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
   Task task;
   task.takes_real_time = blockType == ACL_CALLBACK_BLOCK;
   task.run = [reporter, fn, userData, block = blockType == ACL_CALLBACK_BLOCK]() -> aclError {
-    Stream *running = Stream::running();
+    Stream* running = Stream::running();
     auto done = block ? std::make_shared<std::atomic<bool>>(false) : nullptr;
     {
       std::lock_guard lock(reporter->mutex);
@@ -204,10 +206,10 @@ aclError aclrtProcessReport(int32_t timeout) {
   }
 }
 
-aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args) {
+aclError aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void* args) {
   ACL_CPU_ENTRY(aclrtLaunchHostFunc);
   if (fn == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "fn must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   Task task;
   task.takes_real_time = true;
@@ -236,17 +238,17 @@ aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback)
 aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback) {
   ACL_CPU_ENTRY(aclrtExceptionInfoCallbackUnregister);
   std::lock_guard lock(exception_mutex);
-  auto &all = exception_callbacks();
+  auto& all = exception_callbacks();
   auto found = std::find(all.begin(), all.end(), callback);
   if (found == all.end()) return fail(ACL_ERROR_INVALID_PARAM, "this callback is not registered");
   all.erase(found);
   return ACL_SUCCESS;
 }
 
-#define EXCEPTION_GETTER(name, field)                            \
-  uint32_t name(const aclrtExceptionInfo *info) {                \
-    ACL_CPU_ENTRY_OR(name, UINT32_MAX);                          \
-    return info == nullptr ? UINT32_MAX : info->field;           \
+#define EXCEPTION_GETTER(name, field)                  \
+  uint32_t name(const aclrtExceptionInfo* info) {      \
+    ACL_CPU_ENTRY_OR(name, UINT32_MAX);                \
+    return info == nullptr ? UINT32_MAX : info->field; \
   }
 EXCEPTION_GETTER(aclrtGetTaskIdFromExceptionInfo, task)
 EXCEPTION_GETTER(aclrtGetStreamIdFromExceptionInfo, stream)

@@ -14,61 +14,65 @@ namespace {
 enum class Direction : int8_t { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
 struct Span {  // rows of `width` bytes, `pitch` apart; one row for a plain copy
-  void *dst;
-  const void *src;
+  void* dst;
+  const void* src;
   size_t dst_pitch, src_pitch, width, height;
   size_t dst_bytes() const { return (height - 1) * dst_pitch + width; }
   size_t src_bytes() const { return (height - 1) * src_pitch + width; }
 };
 
-bool holds(const Region &region, const void *pointer, size_t nbytes) {
-  size_t offset = reinterpret_cast<uintptr_t>(pointer) - region.base;
-  return offset <= region.size && nbytes <= region.size - offset;
-}
+struct Direct {  // which ends of a direction are device memory
+  bool to_device, from_device;
+  explicit Direct(Direction direction)
+      : to_device(direction == Direction::kHostToDevice || direction == Direction::kDeviceToDevice),
+        from_device(direction == Direction::kDeviceToHost || direction == Direction::kDeviceToDevice) {}
+};
 
 // The bytes behind [pointer, pointer + nbytes), for the end that the direction says is device memory or is not.
-aclError locate(const void *pointer, size_t nbytes, bool on_device, char **bytes, int *device) {
-  Region region = find_region(pointer);
-  *device = region.device;
-  if ((region.type == Region::kDevice) != on_device) {
+aclError locate(const Region* region, const void* pointer, size_t nbytes, bool on_device, char** bytes) {
+  if ((region != nullptr && region->type == Region::kDevice) != on_device) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the direction says that %p is %s memory, which it is not", pointer,
                 on_device ? "device" : "host");
   }
-  if (region.type == Region::kUnknown || region.type == Region::kMapped) {
-    *bytes = static_cast<char *>(const_cast<void *>(pointer));
+  if (region == nullptr || region->type == Region::kMapped) {
+    *bytes = static_cast<char*>(const_cast<void*>(pointer));
     return ACL_SUCCESS;
   }
-  if (!holds(region, pointer, nbytes)) {
+  if (!region->holds(pointer, nbytes)) {
     return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p reach past the end of their allocation of %zu bytes",
-                nbytes, pointer, region.size);
+                nbytes, pointer, region->size);
   }
-  *bytes = on_device ? host_alias(pointer, nbytes) : static_cast<char *>(const_cast<void *>(pointer));
+  *bytes = MemoryView::bytes(*region, pointer);
   return ACL_SUCCESS;
 }
 
-aclError copy_now(const Span &span, Direction direction) {
+aclError copy_now(const Span& span, Direction direction, bool from_queue = false) {
+  Direct ends(direction);
   char *dst, *src;
-  int dst_device, src_device;
-  bool to_device = direction == Direction::kHostToDevice || direction == Direction::kDeviceToDevice;
-  bool from_device = direction == Direction::kDeviceToHost || direction == Direction::kDeviceToDevice;
-  if (aclError code = locate(span.dst, span.dst_bytes(), to_device, &dst, &dst_device)) return code;
-  if (aclError code = locate(span.src, span.src_bytes(), from_device, &src, &src_device)) return code;
-  if (to_device && from_device && dst_device != src_device && !peer_enabled(dst_device, src_device) &&
-      !peer_enabled(src_device, dst_device)) {
-    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
-                "a copy from device %d to device %d needs aclrtDeviceEnablePeerAccess first", src_device, dst_device);
-  }
-  if (span.height == 1) {
-    std::memmove(dst, src, span.width);
-  } else {
-    for (size_t row = 0; row < span.height; ++row) {
-      std::memmove(dst + row * span.dst_pitch, src + row * span.src_pitch, span.width);
+  MemoryView view;
+  const Region *dst_region = view.find(span.dst), *src_region = view.find(span.src);
+  if (from_queue) {
+    const Region* host_region = ends.to_device ? src_region : dst_region;
+    if (host_region == nullptr || host_region->type != Region::kPinned) {
+      return fail(ACL_ERROR_RT_SYS_DMA, "host memory %p was freed before its copy ran",
+                  ends.to_device ? span.src : span.dst);
     }
   }
+  if (aclError code = locate(dst_region, span.dst, span.dst_bytes(), ends.to_device, &dst)) return code;
+  if (aclError code = locate(src_region, span.src, span.src_bytes(), ends.from_device, &src)) return code;
+  if (direction == Direction::kDeviceToDevice && dst_region->device != src_region->device &&
+      !peer_enabled(dst_region->device, src_region->device) && !peer_enabled(src_region->device, dst_region->device)) {
+    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+                "a copy from device %d to device %d needs aclrtDeviceEnablePeerAccess first", src_region->device,
+                dst_region->device);
+  }
+  for (size_t row = 0; row < span.height; ++row) {
+    std::memmove(dst + row * span.dst_pitch, src + row * span.src_pitch, span.width);
+  }
   return ACL_SUCCESS;
 }
 
-aclError find_direction(int kind, const void *dst, const void *src, Direction *direction) {
+aclError find_direction(int kind, const void* dst, const void* src, Direction* direction) {
   switch (kind) {
     case ACL_MEMCPY_HOST_TO_HOST:
     case ACL_MEMCPY_HOST_TO_DEVICE:
@@ -106,21 +110,21 @@ double duration_of(Direction direction, size_t nbytes) {
                                                  : 0;
 }
 
-aclError copy_sync(const Span &span, Direction direction) {
-  Context *context;
+aclError copy_sync(const Span& span, Direction direction) {
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   int device = context->device;
   if (device_lost(device)) return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "device %d is lost", device);
   double duration_us = duration_of(direction, span.width * span.height);
   if (duration_us <= 0) return copy_now(span, direction);
-  int64_t end = shared::reserve_engine(physical_device(device), engine_of(direction), now_ns(),
-                                       int64_t(duration_us * 1e3));
+  int64_t end =
+      shared::reserve_engine(physical_device(device), engine_of(direction), now_ns(), int64_t(duration_us * 1e3));
   aclError code = copy_now(span, direction);
   sleep_until(end);
   return code;
 }
 
-aclError check_copy(const void *dst, size_t dest_max, const void *src, size_t count) {
+aclError check_copy(const void* dst, size_t dest_max, const void* src, size_t count) {
   if (dst == nullptr || src == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dst and src must not be NULL");
   if (count > dest_max) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "count %zu is larger than destMax %zu", count, dest_max);
@@ -128,8 +132,8 @@ aclError check_copy(const void *dst, size_t dest_max, const void *src, size_t co
   return ACL_SUCCESS;
 }
 
-aclError copy_async(const Span &span, int kind, aclrtStream handle, bool degrade_to_sync) {
-  Stream *stream;
+aclError copy_async(const Span& span, int kind, aclrtStream handle, bool degrade_to_sync) {
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, span.dst, span.src, &direction)) return code;
@@ -147,40 +151,44 @@ aclError copy_async(const Span &span, int kind, aclrtStream handle, bool degrade
     task.run = [span] { return copy_now(span, Direction::kDeviceToDevice); };
     return enqueue(stream, std::move(task));
   }
-  bool to_device = direction == Direction::kHostToDevice;
+  bool to_device = direction == Direction::kHostToDevice, pinned;
   const void *device_end = to_device ? span.dst : span.src, *host_end = to_device ? span.src : span.dst;
-  size_t host_bytes = to_device ? span.src_bytes() : span.dst_bytes();
-  if (find_region(device_end).type != Region::kDevice || find_region(host_end).type == Region::kDevice) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "kind %d does not fit dst %p and src %p", kind, span.dst, span.src);
+  {
+    MemoryView view;
+    const Region *on_device = view.find(device_end), *on_host = view.find(host_end);
+    if (on_device == nullptr || on_device->type != Region::kDevice ||
+        (on_host != nullptr && on_host->type == Region::kDevice)) {
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "kind %d does not fit dst %p and src %p", kind, span.dst, span.src);
+    }
+    pinned = on_host != nullptr && on_host->type == Region::kPinned &&
+             on_host->holds(host_end, to_device ? span.src_bytes() : span.dst_bytes());
   }
   if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
-    const char *begin = static_cast<const char *>(span.src);
+    const char* begin = static_cast<const char*>(span.src);
     auto copy = std::make_shared<std::string>(begin, begin + span.src_bytes());
     Span from_copy = span;
     from_copy.src = copy->data();
     task.run = [copy, from_copy] { return copy_now(from_copy, Direction::kHostToDevice); };
-  } else if (is_pinned(host_end, host_bytes)) {
-    task.run = [span, direction, host_end, host_bytes] {
-      if (is_pinned(host_end, host_bytes)) return copy_now(span, direction);
-      return fail(ACL_ERROR_RT_SYS_DMA, "host memory %p was freed before its copy ran", host_end);
-    };
+  } else if (pinned) {
+    task.run = [span, direction] { return copy_now(span, direction, true); };
   } else if (degrade_to_sync || config().pageable_sync) {
     if (aclError code = synchronize(stream, -1)) return code;
     return copy_sync(span, direction);
   } else {
     task.run = [host_end] {
-      return fail(ACL_ERROR_RT_SYS_DMA,
-                  "asynchronous copy of pageable memory %p; use aclrtMallocHost memory (or \"pageable_async\": \"sync\" "
-                  "for what newer CANN does)",
-                  host_end);
+      return fail(
+          ACL_ERROR_RT_SYS_DMA,
+          "asynchronous copy of pageable memory %p; use aclrtMallocHost memory (or \"pageable_async\": \"sync\" "
+          "for what newer CANN does)",
+          host_end);
     };
   }
   return enqueue(stream, std::move(task));
 }
 
-Span plain(void *dst, const void *src, size_t count) { return {dst, src, count, count, count, 1}; }
+Span plain(void* dst, const void* src, size_t count) { return {dst, src, count, count, count, 1}; }
 
-aclError check_2d(const Span &span) {
+aclError check_2d(const Span& span) {
   if (span.dst == nullptr || span.src == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dst and src must not be NULL");
   if (span.width > span.dst_pitch || span.width > span.src_pitch) {
     return fail(ACL_ERROR_INVALID_PARAM, "width %zu must not exceed dpitch %zu and spitch %zu", span.width,
@@ -199,15 +207,15 @@ aclError check_2d_kind(int kind) {
 }
 
 // ---- fills ----
-aclError fill_now(void *pointer, size_t nbytes, uint32_t value, size_t unit) {
-  Region region = find_region(pointer);
-  if (region.type == Region::kUnknown) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of AscendCL", pointer);
+aclError fill_now(void* pointer, size_t nbytes, uint32_t value, size_t unit) {
+  MemoryView view;
+  const Region* region = view.find(pointer);
+  if (region == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of AscendCL", pointer);
+  if (!region->holds(pointer, nbytes)) {
+    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p reach past the end of their allocation", nbytes,
+                pointer);
   }
-  if (!holds(region, pointer, nbytes)) {
-    return fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "%zu bytes at %p reach past the end of their allocation", nbytes, pointer);
-  }
-  char *bytes = region.type == Region::kDevice ? host_alias(pointer, nbytes) : static_cast<char *>(pointer);
+  char* bytes = MemoryView::bytes(*region, pointer);
   if (unit == 1) {
     std::memset(bytes, int(value), nbytes);
   } else {
@@ -216,22 +224,22 @@ aclError fill_now(void *pointer, size_t nbytes, uint32_t value, size_t unit) {
   return ACL_SUCCESS;
 }
 
-aclError check_fill(void *pointer, size_t max, size_t nbytes) {
+aclError check_fill(void* pointer, size_t max, size_t nbytes) {
   if (pointer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the address must not be NULL");
   if (nbytes > max) return fail(ACL_ERROR_RT_PARAM_INVALID, "%zu bytes are more than the maximum of %zu", nbytes, max);
   return ACL_SUCCESS;
 }
 
-aclError fill(void *pointer, size_t max, size_t nbytes, uint32_t value, size_t unit) {
+aclError fill(void* pointer, size_t max, size_t nbytes, uint32_t value, size_t unit) {
   if (aclError code = check_fill(pointer, max, nbytes)) return code;
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   return nbytes == 0 ? ACL_SUCCESS : fill_now(pointer, nbytes, value, unit);
 }
 
-aclError fill_async(void *pointer, size_t max, size_t nbytes, uint32_t value, size_t unit, aclrtStream handle) {
+aclError fill_async(void* pointer, size_t max, size_t nbytes, uint32_t value, size_t unit, aclrtStream handle) {
   if (aclError code = check_fill(pointer, max, nbytes)) return code;
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   if (nbytes == 0) return ACL_SUCCESS;
   return enqueue(stream, Task{[=] { return fill_now(pointer, nbytes, value, unit); }});
@@ -239,35 +247,36 @@ aclError fill_async(void *pointer, size_t max, size_t nbytes, uint32_t value, si
 
 // ---- batches ----
 struct Batch {
-  void **dsts;
-  size_t *dest_maxs;
-  void **srcs;
-  size_t *sizes;
+  void** dsts;
+  size_t* dest_maxs;
+  void** srcs;
+  size_t* sizes;
   size_t count;
-  aclrtMemcpyBatchAttr *attrs;
-  size_t *attrs_indexes;
+  aclrtMemcpyBatchAttr* attrs;
+  size_t* attrs_indexes;
   size_t num_attrs;
 };
 
 // Checks everything, then hands each entry to `copy`. `*fail_index` is the entry at fault or SIZE_MAX.
 template <typename Copy>
-aclError copy_batch(const Batch &batch, size_t *fail_index, Copy copy) {
+aclError copy_batch(const Batch& batch, size_t* fail_index, Copy copy) {
   *fail_index = SIZE_MAX;
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (batch.dsts == nullptr || batch.dest_maxs == nullptr || batch.srcs == nullptr || batch.sizes == nullptr ||
       batch.attrs == nullptr || batch.attrs_indexes == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "no array may be NULL");
   }
   if (batch.count == 0 || batch.num_attrs == 0 || batch.num_attrs > batch.count || batch.attrs_indexes[0] != 0) {
-    return fail(ACL_ERROR_INVALID_PARAM, "numBatches must be at least numAttrs, which must be at least 1, and the first "
-                                         "entry of attrsIndexes must be 0");
+    return fail(ACL_ERROR_INVALID_PARAM,
+                "numBatches must be at least numAttrs, which must be at least 1, and the first "
+                "entry of attrsIndexes must be 0");
   }
   std::vector<Direction> directions(batch.count);
   for (size_t entry = 0, attr = 0; entry < batch.count; ++entry) {
     *fail_index = entry;
     while (attr + 1 < batch.num_attrs && entry >= batch.attrs_indexes[attr + 1]) ++attr;
-    const aclrtMemcpyBatchAttr &about = batch.attrs[attr];
+    const aclrtMemcpyBatchAttr& about = batch.attrs[attr];
     bool to_device = about.dstLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
     bool from_device = about.srcLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
     directions[entry] = to_device ? Direction::kHostToDevice : Direction::kDeviceToHost;
@@ -291,9 +300,9 @@ aclError copy_batch(const Batch &batch, size_t *fail_index, Copy copy) {
   return ACL_SUCCESS;
 }
 
-aclError copy_batch_async(const Batch &batch, size_t *fail_index, aclrtStream handle) {
-  return copy_batch(batch, fail_index, [&](const Span &span, Direction direction) -> aclError {
-    const void *host_end = direction == Direction::kHostToDevice ? span.src : span.dst;
+aclError copy_batch_async(const Batch& batch, size_t* fail_index, aclrtStream handle) {
+  return copy_batch(batch, fail_index, [&](const Span& span, Direction direction) -> aclError {
+    const void* host_end = direction == Direction::kHostToDevice ? span.src : span.dst;
     if (!is_pinned(host_end, span.width)) {
       return fail(ACL_ERROR_RT_PARAM_INVALID, "host memory %p of an asynchronous batch must be pinned", host_end);
     }
@@ -309,52 +318,52 @@ using namespace acl_cpu;
 #pragma GCC visibility push(default)
 extern "C" {
 
-aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
   ACL_CPU_ENTRY(aclrtMemcpy);
   if (aclError code = check_copy(dst, destMax, src, count)) return code;
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, dst, src, &direction)) return code;
   return count == 0 ? ACL_SUCCESS : copy_sync(plain(dst, src, count), direction);
 }
 
-aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemcpyAsync);
   if (aclError code = check_copy(dst, destMax, src, count)) return code;
   if (count == 0) {
-    Stream *found;
+    Stream* found;
     return resolve_stream(stream, &found);
   }
   return copy_async(plain(dst, src, count), kind, stream, false);
 }
 
-aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+aclError aclrtMemcpyAsyncWithCondition(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                                        aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemcpyAsyncWithCondition);
   if (aclError code = check_copy(dst, destMax, src, count)) return code;
   if (count == 0) {
-    Stream *found;
+    Stream* found;
     return resolve_stream(stream, &found);
   }
   return copy_async(plain(dst, src, count), kind, stream, true);
 }
 
-aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
                        aclrtMemcpyKind kind) {
   ACL_CPU_ENTRY(aclrtMemcpy2d);
   Span span{dst, src, dpitch, spitch, width, height};
   if (aclError code = check_2d(span)) return code;
   if (aclError code = check_2d_kind(kind)) return code;
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   Direction direction = Direction::kHostToHost;
   if (aclError code = find_direction(kind, dst, src, &direction)) return code;
   return width == 0 || height == 0 ? ACL_SUCCESS : copy_sync(span, direction);
 }
 
-aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch, size_t width, size_t height,
                             aclrtMemcpyKind kind, aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemcpy2dAsync);
   Span span{dst, src, dpitch, spitch, width, height};
@@ -364,65 +373,66 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
   return copy_async(span, kind, stream, false);
 }
 
-aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   ACL_CPU_ENTRY(aclrtMemset);
   return fill(devPtr, maxCount, count, uint32_t(value), 1);
 }
 
-aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemsetAsync);
   return fill_async(devPtr, maxCount, count, uint32_t(value), 1, stream);
 }
 
-aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N) {
+aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N) {
   ACL_CPU_ENTRY(aclrtMemsetD32);
   if (N > SIZE_MAX / 4) return fail(ACL_ERROR_INVALID_PARAM, "N %zu is too large", N);
   return fill(ptr, memSize, N * 4, value, 4);
 }
 
-aclError aclrtMemsetD32Async(void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream) {
+aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemsetD32Async);
   if (N > SIZE_MAX / 4) return fail(ACL_ERROR_INVALID_PARAM, "N %zu is too large", N);
   return fill_async(ptr, memSize, N * 4, value, 4, stream);
 }
 
-aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
-                          aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {
+aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                          aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex) {
   ACL_CPU_ENTRY(aclrtMemcpyBatch);
   if (failIndex == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "failIndex must not be NULL");
   return copy_batch({dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs}, failIndex, copy_sync);
 }
 
-aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
-                            aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs) {
+aclError aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                            aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs) {
   ACL_CPU_ENTRY(aclrtMemcpyBatchV2);
   size_t fail_index;
   return copy_batch({dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs}, &fail_index, copy_sync);
 }
 
-aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
-                               aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex,
+aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                               aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, size_t* failIndex,
                                aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemcpyBatchAsync);
   if (failIndex == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "failIndex must not be NULL");
   return copy_batch_async({dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs}, failIndex, stream);
 }
 
-aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
-                                 aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs,
+aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                                 aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs,
                                  aclrtStream stream) {
   ACL_CPU_ENTRY(aclrtMemcpyBatchAsyncV2);
   size_t fail_index;
-  return copy_batch_async({dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs}, &fail_index, stream);
+  return copy_batch_async({dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs}, &fail_index,
+                          stream);
 }
 
-aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
+aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtCmoAsync);
   if (src == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "src must not be NULL and size not 0");
   if (cmoType != ACL_RT_CMO_TYPE_PREFETCH) {
     return unsupported(k_aclrtCmoAsync, "aclrtCmoAsync with a type other than PREFETCH");
   }
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   if (host_alias(src, size) == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", src);
   return ACL_SUCCESS;

@@ -8,13 +8,13 @@ using namespace acl_cpu;
 #pragma GCC visibility push(default)
 extern "C" {
 
-aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
+aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
   ACL_CPU_ENTRY_OR(aclCreateDataBuffer, nullptr);
   live_add(Kind::kDataBuffer, 1);
   return new aclDataBuffer{data, size};
 }
 
-aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
+aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY(aclDestroyDataBuffer);
   if (dataBuffer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dataBuffer must not be NULL");
   live_add(Kind::kDataBuffer, -1);
@@ -22,24 +22,24 @@ aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
   return ACL_SUCCESS;
 }
 
-aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size) {
+aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size) {
   ACL_CPU_ENTRY(aclUpdateDataBuffer);
   if (dataBuffer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dataBuffer must not be NULL");
   *dataBuffer = {data, size};
   return ACL_SUCCESS;
 }
 
-void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
+void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferAddr, nullptr);
   return dataBuffer == nullptr ? nullptr : dataBuffer->data;
 }
 
-uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) {
+uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferSize, 0);
   return dataBuffer == nullptr ? 0 : uint32_t(dataBuffer->size);
 }
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) {
+size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferSizeV2, 0);
   return dataBuffer == nullptr ? 0 : dataBuffer->size;
 }

@@ -17,51 +17,51 @@ namespace {
 
 struct Device {
   int sets = 0;
-  Context *primary = nullptr;
-  std::vector<Context *> contexts;
+  Context* primary = nullptr;
+  std::vector<Context*> contexts;
   std::vector<int> peers;
   std::atomic<bool> lost{false};
 };
 
 // Guards the devices and the life of contexts; never held while a stream is waited for.
 std::mutex device_mutex;
-Device &device_of(int id) {
-  static auto *all = new Device[kMaxDevices];
+Device& device_of(int id) {
+  static auto* all = new Device[kMaxDevices];
   return all[id];
 }
 
-Handles<Context> &handles() {
-  static auto *all = new Handles<Context>;
+Handles<Context>& handles() {
+  static auto* all = new Handles<Context>;
   return *all;
 }
 
 struct Current {
-  void *handle = nullptr;
-  Context *context = nullptr;
+  void* handle = nullptr;
+  Context* context = nullptr;
 };
 thread_local Current current;
 
 // Functions, because the model half registers while libraries are still being initialised.
-std::vector<void (*)(int)> &reset_callbacks() {
-  static auto *all = new std::vector<void (*)(int)>;
+std::vector<void (*)(int)>& reset_callbacks() {
+  static auto* all = new std::vector<void (*)(int)>;
   return *all;
 }
-std::vector<void (*)(Context *)> &context_callbacks() {
-  static auto *all = new std::vector<void (*)(Context *)>;
+std::vector<void (*)(Context*)>& context_callbacks() {
+  static auto* all = new std::vector<void (*)(Context*)>;
   return *all;
 }
 
 // ASCEND_RT_VISIBLE_DEVICES, read once: ascending logical ids; parsing stops at the first entry that does not fit.
-const std::vector<int> &visible_devices() {
-  static const auto *visible = [] {
-    auto *ids = new std::vector<int>;
-    const char *given = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
+const std::vector<int>& visible_devices() {
+  static const auto* visible = [] {
+    auto* ids = new std::vector<int>;
+    const char* given = std::getenv("ASCEND_RT_VISIBLE_DEVICES");
     if (given == nullptr || *given == '\0') {
       for (int id = 0; id < config().devices; ++id) ids->push_back(id);
       return ids;
     }
-    for (const char *at = given;;) {
-      char *end;
+    for (const char* at = given;;) {
+      char* end;
       long id = std::strtol(at, &end, 10);
       bool fits = end != at && id >= 0 && id < config().devices && (*end == ',' || *end == '\0');
       if (!fits || (!ids->empty() && id <= ids->back())) return ids;
@@ -74,13 +74,13 @@ const std::vector<int> &visible_devices() {
 }
 
 // Contexts that ended are reused late instead of deleted: a thread that was inside a call may still look at one.
-std::deque<Context *> &retired_contexts() {
-  static auto *all = new std::deque<Context *>;
+std::deque<Context*>& retired_contexts() {
+  static auto* all = new std::deque<Context*>;
   return *all;
 }
 
-Context *new_context(int id, bool primary) {
-  Context *context;
+Context* new_context(int id, bool primary) {
+  Context* context;
   if (retired_contexts().size() > 256) {
     context = retired_contexts().front();
     retired_contexts().pop_front();
@@ -98,9 +98,9 @@ Context *new_context(int id, bool primary) {
 }
 
 // Ends contexts whose handles this thread has removed; then, if the device has none left, its memory.
-void end_contexts(int id, const std::vector<Context *> &contexts, bool force) {
-  for (auto *context : contexts) {
-    for (auto *callback : context_callbacks()) callback(context);
+void end_contexts(int id, const std::vector<Context*>& contexts, bool force) {
+  for (auto* context : contexts) {
+    for (auto* callback : context_callbacks()) callback(context);
     end_context_streams(context, force);
     live_add(Kind::kContext, -1);
   }
@@ -112,14 +112,14 @@ void end_contexts(int id, const std::vector<Context *> &contexts, bool force) {
     if (last) device_of(id).peers.clear();
   }
   if (!last) return;
-  for (auto *callback : reset_callbacks()) callback(id);
+  for (auto* callback : reset_callbacks()) callback(id);
   free_device_memory(id);
 }
 
 // Takes contexts out of the device under device_mutex: nobody finds them any more.
-std::vector<Context *> take_contexts(int id, bool all) {
-  std::vector<Context *> taken;
-  auto &contexts = device_of(id).contexts;
+std::vector<Context*> take_contexts(int id, bool all) {
+  std::vector<Context*> taken;
+  auto& contexts = device_of(id).contexts;
   for (auto context = contexts.begin(); context != contexts.end();) {
     if ((all || (*context)->primary) && handles().remove((*context)->handle) != nullptr) {
       taken.push_back(*context);
@@ -145,8 +145,8 @@ aclError open_device(int id) {
 bool api_is_9() {
   static const bool is_9 = [] {
     Dl_info info;
-    if (dladdr(reinterpret_cast<void *>(&api_is_9), &info) == 0 || info.dli_fname == nullptr) return false;
-    const char *name = std::strrchr(info.dli_fname, '/');
+    if (dladdr(reinterpret_cast<void*>(&api_is_9), &info) == 0 || info.dli_fname == nullptr) return false;
+    const char* name = std::strrchr(info.dli_fname, '/');
     return std::strcmp(name == nullptr ? info.dli_fname : name + 1, "libacl_rt.so") == 0;
   }();
   return is_9;
@@ -157,7 +157,7 @@ int physical_device(int device) { return visible_devices()[size_t(device)]; }
 bool device_lost(int device) { return device_of(device).lost.load(std::memory_order_relaxed); }
 void lose_device(int device) {
   device_of(device).lost = true;
-  for (auto &stream : device_streams(device)) stream->abort(ACL_ERROR_RT_SOCKET_CLOSE);
+  for (auto& stream : device_streams(device)) stream->abort(ACL_ERROR_RT_SOCKET_CLOSE);
 }
 
 aclError check_device(int device) {
@@ -165,11 +165,9 @@ aclError check_device(int device) {
   return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device id must be 0 to %d, got %d", device_count() - 1, device);
 }
 
-void bind_context(Context *context) {
-  current = context == nullptr ? Current() : Current{context->handle, context};
-}
+void bind_context(Context* context) { current = context == nullptr ? Current() : Current{context->handle, context}; }
 
-aclError current_context(Context **out) {
+aclError current_context(Context** out) {
   if (current.context != nullptr && handles().get(current.handle) == current.context) {
     *out = current.context;
     return ACL_SUCCESS;
@@ -179,22 +177,22 @@ aclError current_context(Context **out) {
               "this thread has no context; call aclrtSetDevice or aclrtSetCurrentContext on it first");
 }
 
-int context_device(const Context *context) { return context->device; }
+int context_device(const Context* context) { return context->device; }
 void at_device_reset(void (*callback)(int)) { reset_callbacks().push_back(callback); }
-void at_context_destroy(void (*callback)(Context *)) { context_callbacks().push_back(callback); }
+void at_context_destroy(void (*callback)(Context*)) { context_callbacks().push_back(callback); }
 
 std::vector<Ref<Stream>> device_streams(int device) {
   std::vector<Ref<Stream>> streams;
   std::lock_guard lock(device_mutex);
-  for (auto *context : device_of(device).contexts) {
+  for (auto* context : device_of(device).contexts) {
     std::lock_guard context_lock(context->mutex);
-    for (auto *stream : context->streams) streams.emplace_back(stream);
+    for (auto* stream : context->streams) streams.emplace_back(stream);
   }
   return streams;
 }
 
 static void close_device(int id, bool all, bool force) {
-  std::vector<Context *> contexts;
+  std::vector<Context*> contexts;
   {
     std::lock_guard lock(device_mutex);
     contexts = take_contexts(id, all);
@@ -228,12 +226,12 @@ bool ever_initialised = false;
 
 struct PhaseCallback {
   int type;
-  void *function;
-  void *data;
+  void* function;
+  void* data;
 };
 std::vector<PhaseCallback> init_callbacks, finalize_callbacks;
 
-aclError read_init_config(const char *path, std::string *text) {
+aclError read_init_config(const char* path, std::string* text) {
   text->clear();
   if (path == nullptr || *path == '\0') return ACL_SUCCESS;
   std::ifstream file(path);
@@ -244,7 +242,7 @@ aclError read_init_config(const char *path, std::string *text) {
   *text = content.str();
   try {
     if (Json::parse(*text, 10).type != Json::kObject) throw JsonError("expected a JSON object");
-  } catch (const JsonError &error) {
+  } catch (const JsonError& error) {
     return fail(ACL_ERROR_PARSE_FILE, "aclInit: %s: %s", path, error.what());
   }
   return ACL_SUCCESS;
@@ -252,20 +250,20 @@ aclError read_init_config(const char *path, std::string *text) {
 
 aclError finalize() {
   auto callbacks = finalize_callbacks;
-  for (auto &callback : callbacks) reinterpret_cast<aclFinalizeCallbackFunc>(callback.function)(callback.data);
+  for (auto& callback : callbacks) reinterpret_cast<aclFinalizeCallbackFunc>(callback.function)(callback.data);
   close_all_devices();
   init_count = 0;
   return ACL_SUCCESS;
 }
 
-aclError register_phase(std::vector<PhaseCallback> *all, int type, void *function, void *data) {
+aclError register_phase(std::vector<PhaseCallback>* all, int type, void* function, void* data) {
   if (function == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the callback must not be NULL");
   std::lock_guard lock(init_mutex);
   all->push_back({type, function, data});
   return ACL_SUCCESS;
 }
 
-aclError unregister_phase(std::vector<PhaseCallback> *all, int type, void *function) {
+aclError unregister_phase(std::vector<PhaseCallback>* all, int type, void* function) {
   if (function == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the callback must not be NULL");
   std::lock_guard lock(init_mutex);
   for (auto callback = all->begin(); callback != all->end(); ++callback) {
@@ -277,20 +275,20 @@ aclError unregister_phase(std::vector<PhaseCallback> *all, int type, void *funct
   return fail(ACL_ERROR_INVALID_PARAM, "this callback is not registered");
 }
 
-aclError identity(int32_t from, int32_t *to) {
+aclError identity(int32_t from, int32_t* to) {
   if (to == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the result must not be NULL");
   if (aclError code = check_device(from)) return code;
   *to = from;
   return ACL_SUCCESS;
 }
 
-aclError to_physical(int32_t from, int32_t *to) {
+aclError to_physical(int32_t from, int32_t* to) {
   if (aclError code = identity(from, to)) return code;
   *to = physical_device(from);
   return ACL_SUCCESS;
 }
 
-aclError from_physical(int32_t from, int32_t *to) {
+aclError from_physical(int32_t from, int32_t* to) {
   if (to == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the result must not be NULL");
   for (int id = 0; id < device_count(); ++id) {
     if (physical_device(id) == from) {
@@ -302,7 +300,7 @@ aclError from_physical(int32_t from, int32_t *to) {
 }
 
 // Answers of the SoC that is imitated.
-aclError device_attribute(int64_t attribute, int64_t *value) {
+aclError device_attribute(int64_t attribute, int64_t* value) {
   switch (attribute) {
     case ACL_DEV_ATTR_AICPU_CORE_NUM:
       *value = 6;
@@ -329,11 +327,10 @@ aclError device_attribute(int64_t attribute, int64_t *value) {
   }
 }
 
-std::atomic<uint64_t> op_timeout_us{1091000000};
 std::atomic<int64_t> system_options[4];
 std::atomic<bool> system_option_set[4];
 
-aclError get_option(int option, int64_t *value) {
+aclError get_option(int option, int64_t* value) {
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (option < 0 || option > 3) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown option %d", option);
   if (!system_option_set[option]) return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "option %d was never set", option);
@@ -350,11 +347,11 @@ aclError set_option(int option, int64_t value) {
 }
 
 aclError synchronize_device(int timeout_ms) {
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   int64_t deadline = deadline_of(timeout_ms);
   aclError first = ACL_SUCCESS;
-  for (auto &stream : device_streams(context->device)) {
+  for (auto& stream : device_streams(context->device)) {
     int left = timeout_ms < 0 ? -1 : int(std::max<int64_t>(0, (deadline - now_ns()) / 1000000));
     if (stream.get() == Stream::running()) continue;
     aclError code = synchronize(stream.get(), left);
@@ -364,15 +361,16 @@ aclError synchronize_device(int timeout_ms) {
   return first;
 }
 
-const char *version_text() { return api_is_9() ? "9.1.0" : "8.1.RC1"; }
+const char* version_text() { return api_is_9() ? "9.1.0" : "8.1.RC1"; }
 
 }  // namespace
 
 namespace acl_cpu {
 std::atomic<uint32_t> op_wait_timeout_s{0};
+std::atomic<uint64_t> op_timeout_us{1091000000};
 bool peer_enabled(int from, int to) {
   std::lock_guard lock(device_mutex);
-  auto &peers = device_of(from).peers;
+  auto& peers = device_of(from).peers;
   return std::find(peers.begin(), peers.end(), to) != peers.end();
 }
 }  // namespace acl_cpu
@@ -381,7 +379,7 @@ bool peer_enabled(int from, int to) {
 extern "C" {
 
 // ---- the process ----
-aclError aclInit(const char *configPath) {
+aclError aclInit(const char* configPath) {
   ACL_CPU_ENTRY(aclInit);
   std::lock_guard lock(init_mutex);
   std::string text;
@@ -393,7 +391,7 @@ aclError aclInit(const char *configPath) {
   init_config = text;
   if (++init_count > 1) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; this can be ignored");
   auto callbacks = init_callbacks;
-  for (auto &callback : callbacks) {
+  for (auto& callback : callbacks) {
     reinterpret_cast<aclInitCallbackFunc>(callback.function)(text.c_str(), text.size(), callback.data);
   }
   return ACL_SUCCESS;
@@ -406,7 +404,7 @@ aclError aclFinalize(void) {
   return finalize();
 }
 
-aclError aclFinalizeReference(uint64_t *refCount) {
+aclError aclFinalizeReference(uint64_t* refCount) {
   ACL_CPU_ENTRY(aclFinalizeReference);
   std::lock_guard lock(init_mutex);
   if (init_count == 0) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference without an aclInit before it");
@@ -415,29 +413,29 @@ aclError aclFinalizeReference(uint64_t *refCount) {
   return code;
 }
 
-aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData) {
+aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void* userData) {
   ACL_CPU_ENTRY(aclInitCallbackRegister);
-  return register_phase(&init_callbacks, type, reinterpret_cast<void *>(cbFunc), userData);
+  return register_phase(&init_callbacks, type, reinterpret_cast<void*>(cbFunc), userData);
 }
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc) {
   ACL_CPU_ENTRY(aclInitCallbackUnRegister);
-  return unregister_phase(&init_callbacks, type, reinterpret_cast<void *>(cbFunc));
+  return unregister_phase(&init_callbacks, type, reinterpret_cast<void*>(cbFunc));
 }
-aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void *userData) {
+aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void* userData) {
   ACL_CPU_ENTRY(aclFinalizeCallbackRegister);
-  return register_phase(&finalize_callbacks, type, reinterpret_cast<void *>(cbFunc), userData);
+  return register_phase(&finalize_callbacks, type, reinterpret_cast<void*>(cbFunc), userData);
 }
 aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc) {
   ACL_CPU_ENTRY(aclFinalizeCallbackUnRegister);
-  return unregister_phase(&finalize_callbacks, type, reinterpret_cast<void *>(cbFunc));
+  return unregister_phase(&finalize_callbacks, type, reinterpret_cast<void*>(cbFunc));
 }
 
-const char *aclrtGetSocName(void) {
+const char* aclrtGetSocName(void) {
   ACL_CPU_ENTRY_OR(aclrtGetSocName, nullptr);
   return config().soc_name.c_str();
 }
 
-aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
+aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
   ACL_CPU_ENTRY(aclrtGetVersion);
   if (majorVersion == nullptr || minorVersion == nullptr || patchVersion == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "majorVersion, minorVersion and patchVersion must not be NULL");
@@ -448,7 +446,7 @@ aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *
   return ACL_SUCCESS;
 }
 
-aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
+aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
   ACL_CPU_ENTRY(aclsysGetCANNVersion);
   if (version == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "version must not be NULL");
   if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) {
@@ -462,21 +460,21 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *ve
   return ACL_SUCCESS;
 }
 
-aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
+aclError aclsysGetVersionStr(char* pkgName, char* versionStr) {
   ACL_CPU_ENTRY(aclsysGetVersionStr);
   if (pkgName == nullptr || versionStr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   std::strcpy(versionStr, version_text());
   return ACL_SUCCESS;
 }
 
-aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
+aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum) {
   ACL_CPU_ENTRY(aclsysGetVersionNum);
   if (pkgName == nullptr || versionNum == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   *versionNum = api_is_9() ? 90100000 : 80100000 - 100;
   return ACL_SUCCESS;
 }
 
-aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num) {
+aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num) {
   ACL_CPU_ENTRY(aclGetCannAttributeList);
   if (cannAttrList == nullptr || num == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   static const aclCannAttr kAttributes[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16, ACL_CANN_ATTR_JIT_COMPILE};
@@ -485,7 +483,7 @@ aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num) 
   return ACL_SUCCESS;
 }
 
-aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
+aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
   ACL_CPU_ENTRY(aclGetCannAttribute);
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (cannAttr < ACL_CANN_ATTR_INF_NAN || cannAttr > ACL_CANN_ATTR_JIT_COMPILE) {
@@ -500,7 +498,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   ACL_CPU_ENTRY(aclrtSetDevice);
   if (aclError code = open_device(deviceId)) return code;
   std::lock_guard lock(device_mutex);
-  Device &device = device_of(deviceId);
+  Device& device = device_of(deviceId);
   if (device.lost) return fail(ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d is lost; reset it by force", deviceId);
   if (device.primary == nullptr) device.primary = new_context(deviceId, true);
   ++device.sets;
@@ -513,7 +511,7 @@ aclError aclrtResetDevice(int32_t deviceId) {
   if (aclError code = check_device(deviceId)) return code;
   {
     std::lock_guard lock(device_mutex);
-    Device &device = device_of(deviceId);
+    Device& device = device_of(deviceId);
     if (device.sets == 0) {
       return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d is reset once more than it was set", deviceId);
     }
@@ -536,16 +534,16 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetDevice(int32_t *deviceId) {
+aclError aclrtGetDevice(int32_t* deviceId) {
   ACL_CPU_ENTRY(aclrtGetDevice);
   if (deviceId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "deviceId must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *deviceId = context->device;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetDeviceCount(uint32_t *count) {
+aclError aclrtGetDeviceCount(uint32_t* count) {
   ACL_CPU_ENTRY(aclrtGetDeviceCount);
   if (count == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "count must not be NULL");
   if (device_count() == 0) return fail(ACL_ERROR_RT_NO_DEVICE, "no device is visible");
@@ -553,7 +551,7 @@ aclError aclrtGetDeviceCount(uint32_t *count) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetRunMode(aclrtRunMode *runMode) {
+aclError aclrtGetRunMode(aclrtRunMode* runMode) {
   ACL_CPU_ENTRY(aclrtGetRunMode);
   if (runMode == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "runMode must not be NULL");
   *runMode = ACL_HOST;
@@ -579,7 +577,7 @@ aclError aclrtSetTsDevice(aclrtTsId tsId) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *info) {
+aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* info) {
   ACL_CPU_ENTRY(aclrtGetDeviceUtilizationRate);
   if (info == nullptr || info->utilizationExtend != nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "utilizationInfo must not be NULL and its utilizationExtend must be NULL");
@@ -592,7 +590,7 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *i
   return ACL_SUCCESS;
 }
 
-aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
+aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
   ACL_CPU_ENTRY(aclrtQueryDeviceStatus);
   if (deviceStatus == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "deviceStatus must not be NULL");
   if (aclError code = check_device(deviceId)) return code;
@@ -602,15 +600,16 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatu
 
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   ACL_CPU_ENTRY(aclrtDeviceTaskAbort);
-  if (timeout > 36u * 60 * 1000) return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout is %u ms, at most 36 minutes", timeout);
+  if (timeout > 36u * 60 * 1000)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout is %u ms, at most 36 minutes", timeout);
   if (aclError code = check_device(deviceId)) return code;
-  for (auto &stream : device_streams(deviceId)) stream->abort(ACL_ERROR_RT_DEVICE_TASK_ABORT);
+  for (auto& stream : device_streams(deviceId)) stream->abort(ACL_ERROR_RT_DEVICE_TASK_ABORT);
   std::lock_guard lock(device_mutex);
-  for (auto *context : device_of(deviceId).contexts) context->sticky = ACL_SUCCESS;
+  for (auto* context : device_of(deviceId).contexts) context->sticky = ACL_SUCCESS;
   return ACL_SUCCESS;
 }
 
-aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) {
+aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value) {
   ACL_CPU_ENTRY(aclGetDeviceCapability);
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (aclError code = check_device(int(deviceId))) return code;
@@ -622,7 +621,7 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
   return device_attribute(kAttributes[deviceInfo], value);
 }
 
-aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value) {
   ACL_CPU_ENTRY(aclrtGetDeviceInfo);
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (aclError code = check_device(int(deviceId))) return code;
@@ -633,7 +632,7 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value
   return device_attribute(attr, value);
 }
 
-aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority) {
+aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* greatestPriority) {
   ACL_CPU_ENTRY(aclrtDeviceGetStreamPriorityRange);
   if (leastPriority == nullptr || greatestPriority == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
@@ -643,7 +642,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *grea
   return ACL_SUCCESS;
 }
 
-aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
   ACL_CPU_ENTRY(aclrtDeviceCanAccessPeer);
   if (canAccessPeer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "canAccessPeer must not be NULL");
   if (aclError code = check_device(deviceId)) return code;
@@ -656,7 +655,7 @@ aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int3
 aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
   ACL_CPU_ENTRY(aclrtDeviceEnablePeerAccess);
   if (flags != 0) return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "flags must be 0, got %u", flags);
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (aclError code = check_device(peerDeviceId)) return code;
   if (context->device == peerDeviceId) return fail(ACL_ERROR_INVALID_PARAM, "a device is not its own peer");
@@ -669,49 +668,49 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
   ACL_CPU_ENTRY(aclrtDeviceDisablePeerAccess);
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (aclError code = check_device(peerDeviceId)) return code;
   std::lock_guard lock(device_mutex);
-  auto &peers = device_of(context->device).peers;
+  auto& peers = device_of(context->device).peers;
   peers.erase(std::remove(peers.begin(), peers.end(), peerDeviceId), peers.end());
   return ACL_SUCCESS;
 }
 
-aclError aclrtDeviceGetBareTgid(int32_t *pid) {
+aclError aclrtDeviceGetBareTgid(int32_t* pid) {
   ACL_CPU_ENTRY(aclrtDeviceGetBareTgid);
   if (pid == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "pid must not be NULL");
   *pid = getpid();
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId) {
+aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId) {
   ACL_CPU_ENTRY(aclrtGetLogicDevIdByUserDevId);
   return to_physical(userDevid, logicDevId);
 }
-aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
+aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid) {
   ACL_CPU_ENTRY(aclrtGetUserDevIdByLogicDevId);
   return from_physical(logicDevId, userDevid);
 }
-aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t *const logicDevId) {
+aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId) {
   ACL_CPU_ENTRY(aclrtGetLogicDevIdByPhyDevId);
   int32_t user;
   if (aclError code = from_physical(phyDevId, logicDevId == nullptr ? nullptr : &user)) return code;
   *logicDevId = phyDevId;
   return ACL_SUCCESS;
 }
-aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId) {
+aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId) {
   ACL_CPU_ENTRY(aclrtGetPhyDevIdByLogicDevId);
   int32_t user;
   if (aclError code = from_physical(logicDevId, phyDevId == nullptr ? nullptr : &user)) return code;
   *phyDevId = logicDevId;
   return ACL_SUCCESS;
 }
-aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t *const userDevId) {
+aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const userDevId) {
   ACL_CPU_ENTRY(aclrtGetUserDevIdByPhyDevId);
   return from_physical(phyDevId, userDevId);
 }
-aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t *const phyDevId) {
+aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId) {
   ACL_CPU_ENTRY(aclrtGetPhyDevIdByUserDevId);
   return to_physical(userDevId, phyDevId);
 }
@@ -732,20 +731,20 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
   op_timeout_us = uint64_t(timeout) * 1000;
   return ACL_SUCCESS;
 }
-aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout) {
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
   ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutV2);
   if (actualTimeout == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "actualTimeout must not be NULL");
-  op_timeout_us = timeout;
-  *actualTimeout = timeout;
+  op_timeout_us = std::min<uint64_t>(timeout, uint64_t(INT64_MAX) / 4000);
+  *actualTimeout = op_timeout_us;
   return ACL_SUCCESS;
 }
-aclError aclrtGetOpTimeOutInterval(uint64_t *interval) {
+aclError aclrtGetOpTimeOutInterval(uint64_t* interval) {
   ACL_CPU_ENTRY(aclrtGetOpTimeOutInterval);
   if (interval == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "interval must not be NULL");
   *interval = 1;
   return ACL_SUCCESS;
 }
-aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   ACL_CPU_ENTRY(aclrtGetSysParamOpt);
   return get_option(opt, value);
 }
@@ -753,27 +752,27 @@ aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   ACL_CPU_ENTRY(aclrtSetSysParamOpt);
   return set_option(opt, value);
 }
-aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   ACL_CPU_ENTRY(aclrtCtxGetSysParamOpt);
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   return get_option(opt, value);
 }
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   ACL_CPU_ENTRY(aclrtCtxSetSysParamOpt);
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   return set_option(opt, value);
 }
 
 // ---- contexts ----
-aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
+aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   ACL_CPU_ENTRY(aclrtCreateContext);
   if (context == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
   if (aclError code = open_device(deviceId)) return code;
   std::lock_guard lock(device_mutex);
   if (device_of(deviceId).lost) return fail(ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d is lost", deviceId);
-  Context *made = new_context(deviceId, false);
+  Context* made = new_context(deviceId, false);
   bind_context(made);
   *context = made->handle;
   return ACL_SUCCESS;
@@ -782,16 +781,17 @@ aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
 aclError aclrtDestroyContext(aclrtContext handle) {
   ACL_CPU_ENTRY(aclrtDestroyContext);
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context *context;
+  Context* context;
   {
     std::lock_guard lock(device_mutex);
     context = handles().get(handle);
     if (context == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context of this process", handle);
     if (context->primary) {
-      return fail(ACL_ERROR_RT_PARAM_INVALID, "the default context goes with aclrtResetDevice, not with DestroyContext");
+      return fail(ACL_ERROR_RT_PARAM_INVALID,
+                  "the default context goes with aclrtResetDevice, not with DestroyContext");
     }
     handles().remove(handle);
-    auto &contexts = device_of(context->device).contexts;
+    auto& contexts = device_of(context->device).contexts;
     contexts.erase(std::remove(contexts.begin(), contexts.end(), context), contexts.end());
   }
   end_contexts(context->device, {context}, context->sticky != ACL_SUCCESS);
@@ -801,31 +801,31 @@ aclError aclrtDestroyContext(aclrtContext handle) {
 aclError aclrtSetCurrentContext(aclrtContext handle) {
   ACL_CPU_ENTRY(aclrtSetCurrentContext);
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context *context = handles().get(handle);
+  Context* context = handles().get(handle);
   if (context == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context of this process", handle);
   bind_context(context);
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetCurrentContext(aclrtContext *handle) {
+aclError aclrtGetCurrentContext(aclrtContext* handle) {
   ACL_CPU_ENTRY(aclrtGetCurrentContext);
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *handle = context->handle;
   return ACL_SUCCESS;
 }
 
-aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
   ACL_CPU_ENTRY(aclrtCtxGetCurrentDefaultStream);
   if (stream == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "stream must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *stream = context->default_stream->handle;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active) {
   ACL_CPU_ENTRY(aclrtGetPrimaryCtxState);
   if (active == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "active must not be NULL");
   if (aclError code = check_device(deviceId)) return code;

@@ -1,7 +1,7 @@
 // Counters, injected faults and error texts, and the acl_cpu_* hooks that expose them to tests and benches.
-#include <algorithm>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdarg>
 #include <cstdio>
@@ -30,32 +30,32 @@ struct ThreadState {
 };
 thread_local ThreadState thread_state;
 
-const char *const kEntryNames[] = {
+const char* const kEntryNames[] = {
 #define ENTRY_NAME(release, library, ret, name, args) #name,
     ACL_FUNCTIONS(ENTRY_NAME)
 #undef ENTRY_NAME
 };
-const char *const kKindNames[] = {"stream",       "event",       "context", "model",         "dataset",
+const char* const kKindNames[] = {"stream",      "event",       "context", "model",         "dataset",
                                   "data_buffer", "tensor_desc", "desc",    "device_memory", "host_memory"};
 static_assert(std::size(kKindNames) == size_t(Kind::kCount));
 
 std::mutex fault_mutex;
-std::vector<Fault> &faults() {
-  static auto *all = new std::vector<Fault>;
+std::vector<Fault>& faults() {
+  static auto* all = new std::vector<Fault>;
   return *all;
 }
 std::atomic<int64_t> live[int(Kind::kCount)];
 std::atomic<bool> forked{false};
 std::string config_error;
 
-Entry entry_of(const std::string &name) {
+Entry entry_of(const std::string& name) {
   auto found = std::find(std::begin(kEntryNames), std::end(kEntryNames), name);
   return Entry(found - std::begin(kEntryNames));
 }
 
 void update_slow() { entry_slow = forked || !config_error.empty() || !faults().empty(); }
 
-const char *code_line(aclError code) {
+const char* code_line(aclError code) {
   switch (code) {
     case ACL_ERROR_RT_MEMORY_ALLOCATION:
     case ACL_ERROR_RT_DEVICE_OOM:
@@ -82,7 +82,7 @@ const char *code_line(aclError code) {
   }
 }
 
-bool starts_with_code(const char *text) {
+bool starts_with_code(const char* text) {
   size_t length = 0;
   if (text[0] != 'E') return false;
   while (std::isupper(static_cast<unsigned char>(text[length]))) ++length;
@@ -98,14 +98,14 @@ std::atomic<bool> entry_slow{true};
 
 void set_last_error(aclError code) { thread_state.last_error = code; }
 
-aclError fail(aclError code, const char *fmt, ...) {
+aclError fail(aclError code, const char* fmt, ...) {
   char text[1024];
   va_list args;
   va_start(args, fmt);
   std::vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   std::string message = starts_with_code(text) ? text : std::string(code_line(code)) + ": " + text;
-  auto &messages = thread_state.messages;
+  auto& messages = thread_state.messages;
   messages.push_front(message + " [" + std::to_string(code) + "]");
   if (messages.size() > 16) messages.pop_back();
   thread_state.last_error = code;
@@ -114,12 +114,12 @@ aclError fail(aclError code, const char *fmt, ...) {
 
 std::string take_messages() {
   std::string all;
-  for (auto &message : thread_state.messages) all += (all.empty() ? "" : "\n") + message;
+  for (auto& message : thread_state.messages) all += (all.empty() ? "" : "\n") + message;
   thread_state.messages.clear();
   return all;
 }
 
-aclError unsupported(Entry, const char *name, aclError code) {
+aclError unsupported(Entry, const char* name, aclError code) {
   return fail(code, "%s is not supported by the CPU implementation of AscendCL", name);
 }
 
@@ -129,11 +129,11 @@ void mark_forked() {
 }
 
 std::string load_config_once() {
-  static auto *mutex = new std::mutex;
+  static auto* mutex = new std::mutex;
   static bool loaded = false;
   std::lock_guard lock(*mutex);
   if (!loaded) {
-    std::string error = load_config(&const_cast<Config &>(config()));
+    std::string error = load_config(&const_cast<Config&>(config()));
     std::lock_guard faults_lock(fault_mutex);
     config_error = error;
     loaded = true;
@@ -155,7 +155,7 @@ aclError enter_slow(Entry entry) {
   Fault hit{};
   {
     std::lock_guard lock(fault_mutex);
-    auto &all = faults();
+    auto& all = faults();
     for (auto fault = all.begin(); fault != all.end();) {
       if (fault->entry == entry && --fault->kth == 0) {
         hit = *fault;
@@ -169,7 +169,7 @@ aclError enter_slow(Entry entry) {
   if (hit.effect.empty()) return ACL_SUCCESS;
   if (hit.effect == "call") return fail(hit.code, "%s: injected fault", kEntryNames[entry]);
   if (hit.effect == "device_lost") {
-    Context *context;
+    Context* context;
     if (current_context(&context) == ACL_SUCCESS) lose_device(context_device(context));
   } else {
     TaskFault::Effect effect = hit.effect == "task"   ? TaskFault::kFail
@@ -182,10 +182,10 @@ aclError enter_slow(Entry entry) {
 
 TaskFault take_task_fault() { return std::exchange(thread_state.task_fault, TaskFault()); }
 
-static void check_fault(const Json &spec, Fault *fault) {
+static void check_fault(const Json& spec, Fault* fault) {
   if (spec.type != Json::kObject) throw JsonError("a fault must be an object");
   *fault = {kEntryCount, 1, "call", ACL_ERROR_RT_AICORE_EXCEPTION, 0};
-  for (auto &[key, value] : spec.members) {
+  for (auto& [key, value] : spec.members) {
     if (key == "entry") {
       fault->entry = entry_of(value.as_string("\"entry\""));
       if (fault->entry == kEntryCount) throw JsonError("no entry point is called \"" + value.string + "\"");
@@ -196,7 +196,7 @@ static void check_fault(const Json &spec, Fault *fault) {
     } else if (key == "delay_us") {
       fault->delay_us = value.as_number("\"delay_us\"", 0, 1e12);
     } else if (key == "effect") {
-      static const char *const kEffects[] = {"call", "task", "hang", "delay", "device_lost"};
+      static const char* const kEffects[] = {"call", "task", "hang", "delay", "device_lost"};
       fault->effect = value.as_string("\"effect\"");
       if (std::find(std::begin(kEffects), std::end(kEffects), fault->effect) == std::end(kEffects)) {
         throw JsonError("\"effect\" must be call, task, hang, delay or device_lost, not \"" + fault->effect + "\"");
@@ -208,7 +208,7 @@ static void check_fault(const Json &spec, Fault *fault) {
   if (fault->entry == kEntryCount) throw JsonError("a fault needs \"entry\", the name of an entry point");
 }
 
-void add_fault_spec(const Json &spec) {
+void add_fault_spec(const Json& spec) {
   Fault fault;
   check_fault(spec, &fault);
   std::lock_guard lock(fault_mutex);
@@ -216,11 +216,11 @@ void add_fault_spec(const Json &spec) {
   update_slow();
 }
 
-std::string add_fault(const std::string &json) {
+std::string add_fault(const std::string& json) {
   try {
     add_fault_spec(Json::parse(json));
     return "";
-  } catch (const JsonError &error) {
+  } catch (const JsonError& error) {
     return error.what();
   }
 }
@@ -235,7 +235,7 @@ std::atomic<int64_t> device_bytes, pinned_bytes, device_peak, pinned_peak;
 
 using namespace acl_cpu;
 
-static int64_t counter(const std::string &name) {
+static int64_t counter(const std::string& name) {
   if (name == "bytes.device") return device_bytes;
   if (name == "bytes.pinned") return pinned_bytes;
   if (name == "peak.device") return device_peak;
@@ -255,7 +255,7 @@ static int64_t counter(const std::string &name) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-const char *aclGetRecentErrMsg(void) {
+const char* aclGetRecentErrMsg(void) {
   enter(k_aclGetRecentErrMsg);
   if (thread_state.messages.empty()) return nullptr;
   thread_state.returned = take_messages();
@@ -274,11 +274,11 @@ aclError aclrtGetLastError(aclrtLastErrLevel level) {
   return std::exchange(thread_state.last_error, ACL_SUCCESS);
 }
 
-void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...) {
+void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
   enter(k_aclAppLog);
-  static const char *const kLevels[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
-  const char *threshold = std::getenv("ASCEND_GLOBAL_LOG_LEVEL");
-  const char *shown = std::getenv("ASCEND_SLOG_PRINT_TO_STDOUT");
+  static const char* const kLevels[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
+  const char* threshold = std::getenv("ASCEND_GLOBAL_LOG_LEVEL");
+  const char* shown = std::getenv("ASCEND_SLOG_PRINT_TO_STDOUT");
   int lowest = threshold != nullptr && std::isdigit(static_cast<unsigned char>(*threshold)) ? *threshold - '0' : 3;
   if (fmt == nullptr || logLevel < ACL_DEBUG || logLevel > ACL_ERROR || logLevel < lowest) return;
   if (shown == nullptr || std::strcmp(shown, "1") != 0) return;
@@ -291,12 +291,12 @@ void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_
               func == nullptr ? "" : func, text);
 }
 
-int64_t acl_cpu_counter(const char *name) { return name == nullptr ? -1 : counter(name); }
+int64_t acl_cpu_counter(const char* name) { return name == nullptr ? -1 : counter(name); }
 
-const char *acl_cpu_counters_json(void) {
+const char* acl_cpu_counters_json(void) {
   static thread_local std::string json;
   json = "{\"calls\": {";
-  const char *separator = "";
+  const char* separator = "";
   for (int entry = 0; entry < kEntryCount; ++entry) {
     uint64_t calls = entry_calls[entry].load(std::memory_order_relaxed);
     if (calls == 0) continue;
@@ -310,7 +310,7 @@ const char *acl_cpu_counters_json(void) {
     separator = ", ";
   }
   json += "}";
-  for (const char *group : {"bytes", "peak"}) {
+  for (const char* group : {"bytes", "peak"}) {
     std::string name = group;
     json += ", \"" + name + "\": {\"device\": " + std::to_string(counter(name + ".device")) +
             ", \"pinned\": " + std::to_string(counter(name + ".pinned")) + "}";
@@ -319,14 +319,14 @@ const char *acl_cpu_counters_json(void) {
   return json.c_str();
 }
 
-int acl_cpu_fail(const char *entry, int64_t kth, int code) {
+int acl_cpu_fail(const char* entry, int64_t kth, int code) {
   Entry found = entry == nullptr ? kEntryCount : entry_of(entry);
   if (found == kEntryCount || kth < 0) return -1;
   load_config_once();
   std::lock_guard lock(fault_mutex);
-  auto &all = faults();
+  auto& all = faults();
   if (kth == 0) {
-    all.erase(std::remove_if(all.begin(), all.end(), [&](const Fault &fault) { return fault.entry == found; }),
+    all.erase(std::remove_if(all.begin(), all.end(), [&](const Fault& fault) { return fault.entry == found; }),
               all.end());
   } else {
     all.push_back({found, kth, "call", code, 0});
@@ -336,7 +336,7 @@ int acl_cpu_fail(const char *entry, int64_t kth, int code) {
 }
 
 // A fault as in GE_CORE_CPU_CONFIG's "faults", as JSON text. 0, or -1 with the reason in aclGetRecentErrMsg().
-int acl_cpu_inject(const char *fault_json) {
+int acl_cpu_inject(const char* fault_json) {
   load_config_once();
   std::string error = add_fault(fault_json == nullptr ? "" : fault_json);
   if (error.empty()) return 0;
@@ -345,7 +345,7 @@ int acl_cpu_inject(const char *fault_json) {
 }
 
 void acl_cpu_reset_counters(void) {
-  for (auto &calls : entry_calls) calls = 0;
+  for (auto& calls : entry_calls) calls = 0;
   device_peak = device_bytes.load();
   pinned_peak = pinned_bytes.load();
 }

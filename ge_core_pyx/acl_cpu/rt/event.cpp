@@ -6,8 +6,6 @@
 
 namespace acl_cpu {
 
-extern std::atomic<uint32_t> op_wait_timeout_s;
-
 namespace {
 
 enum class Maker : int8_t { kPlain, kWithFlag, kEx };
@@ -18,16 +16,16 @@ struct Event : Counted {
   uint32_t flags;
   int device;
   uint32_t id;
-  void *handle = nullptr;
+  void* handle = nullptr;
 
   std::mutex mutex;
   Gate changed;
-  uint64_t queued = 0;     // number of the newest record or reset
-  uint64_t reached = 0;    // number of the newest one that has run
-  bool is_reset = false;   // that one was a reset
-  int64_t time_ns = 0;     // 0: never recorded
+  uint64_t queued = 0;    // number of the newest record or reset
+  uint64_t reached = 0;   // number of the newest one that has run
+  bool is_reset = false;  // that one was a reset
+  int64_t time_ns = 0;    // 0: never recorded
   uint64_t waits_queued = 0, waits_done = 0;
-  std::vector<Stream *> blocked;  // streams whose workers wait here
+  std::vector<Stream*> blocked;  // streams whose workers wait here
 
   bool complete_locked() const { return queued == 0 ? maker == Maker::kEx : reached == queued && !is_reset; }
   bool has_reached(uint64_t number) {
@@ -40,7 +38,7 @@ struct Event : Counted {
     reached = number;
     is_reset = reset;
     if (!reset) time_ns = time;
-    for (auto *stream : blocked) stream->poke();
+    for (auto* stream : blocked) stream->poke();
     changed.open();
   }
 };
@@ -48,8 +46,8 @@ struct Event : Counted {
 // A queued record or reset: if the task is dropped instead of run, those who wait must not wait for ever.
 class Mark {
  public:
-  Mark(Event *event, uint64_t number, bool reset) : event_(event), number_(number), reset_(reset) {}
-  Mark(Mark &&other) noexcept = default;
+  Mark(Event* event, uint64_t number, bool reset) : event_(event), number_(number), reset_(reset) {}
+  Mark(Mark&& other) noexcept = default;
   ~Mark() {
     if (event_) event_->reach(number_, reset_, now_ns());
   }
@@ -67,22 +65,22 @@ class Mark {
 
 class Wait {
  public:
-  Wait(Event *event, uint64_t number, int timeout_ms) : event_(event), number_(number), timeout_ms_(timeout_ms) {}
-  Wait(Wait &&other) noexcept = default;
+  Wait(Event* event, uint64_t number, int timeout_ms) : event_(event), number_(number), timeout_ms_(timeout_ms) {}
+  Wait(Wait&& other) noexcept = default;
   ~Wait() {
     if (!event_) return;
     std::lock_guard lock(event_->mutex);
     ++event_->waits_done;
   }
   aclError operator()() {
-    Stream *stream = Stream::running();
+    Stream* stream = Stream::running();
     {
       std::lock_guard lock(event_->mutex);
       event_->blocked.push_back(stream);
     }
     bool reached = stream->wait([&] { return event_->has_reached(number_); }, deadline_of(timeout_ms_));
     std::lock_guard lock(event_->mutex);
-    auto &blocked = event_->blocked;
+    auto& blocked = event_->blocked;
     blocked.erase(std::find(blocked.begin(), blocked.end(), stream));
     if (reached || stream->interrupted()) {
       stream->mark_time(event_->time_ns);
@@ -97,24 +95,24 @@ class Wait {
   int timeout_ms_;
 };
 
-Handles<Event> &handles() {
-  static auto *all = new Handles<Event>;
+Handles<Event>& handles() {
+  static auto* all = new Handles<Event>;
   return *all;
 }
 std::atomic<uint32_t> next_event_id{0};
 
-aclError find_event(aclrtEvent handle, Event **out) {
+aclError find_event(aclrtEvent handle, Event** out) {
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "event must not be NULL");
   *out = handles().get(handle);
   if (*out == nullptr) return fail(ACL_ERROR_RT_INVALID_HANDLE, "%p is not an event of this process", handle);
   return ACL_SUCCESS;
 }
 
-aclError create_event(aclrtEvent *out, Maker maker, uint32_t flags) {
+aclError create_event(aclrtEvent* out, Maker maker, uint32_t flags) {
   if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "event must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
-  auto *event = new Event;
+  auto* event = new Event;
   event->maker = maker;
   event->flags = flags;
   event->device = context->device;
@@ -129,7 +127,7 @@ aclError create_event(aclrtEvent *out, Maker maker, uint32_t flags) {
   return ACL_SUCCESS;
 }
 
-aclError event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, Event **event, Stream **stream) {
+aclError event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, Event** event, Stream** stream) {
   if (aclError code = find_event(event_handle, event)) return code;
   if (aclError code = resolve_stream(stream_handle, stream)) return code;
   if ((*event)->device == (*stream)->device) return ACL_SUCCESS;
@@ -138,8 +136,8 @@ aclError event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, Ev
 }
 
 aclError queue_mark(aclrtEvent event_handle, aclrtStream stream_handle, bool reset) {
-  Event *event;
-  Stream *stream;
+  Event* event;
+  Stream* stream;
   if (aclError code = event_and_stream(event_handle, stream_handle, &event, &stream)) return code;
   if (reset && (event->maker != Maker::kWithFlag || (event->flags & ACL_EVENT_SYNC) == 0)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID,
@@ -155,8 +153,8 @@ aclError queue_mark(aclrtEvent event_handle, aclrtStream stream_handle, bool res
 }
 
 aclError queue_wait(aclrtStream stream_handle, aclrtEvent event_handle, int timeout_ms) {
-  Event *event;
-  Stream *stream;
+  Event* event;
+  Stream* stream;
   if (aclError code = event_and_stream(event_handle, stream_handle, &event, &stream)) return code;
   if (event->maker == Maker::kWithFlag && (event->flags & ACL_EVENT_SYNC) == 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtStreamWaitEvent needs an event with ACL_EVENT_SYNC");
@@ -177,8 +175,9 @@ int default_wait_ms() {
 }
 
 aclError synchronize_event(aclrtEvent handle, int timeout_ms) {
-  if (timeout_ms < -1) return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 or milliseconds, got %d", timeout_ms);
-  Event *found;
+  if (timeout_ms < -1)
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 or milliseconds, got %d", timeout_ms);
+  Event* found;
   if (aclError code = find_event(handle, &found)) return code;
   Ref<Event> event(found);
   uint64_t number;
@@ -197,8 +196,8 @@ aclError synchronize_event(aclrtEvent handle, int timeout_ms) {
   }
 }
 
-aclError time_of(aclrtEvent handle, int64_t *time_ns) {
-  Event *event;
+aclError time_of(aclrtEvent handle, int64_t* time_ns) {
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   if (event->maker != Maker::kPlain && (event->flags & ACL_EVENT_TIME_LINE) == 0) {
     return fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, "the event was made without ACL_EVENT_TIME_LINE");
@@ -219,35 +218,37 @@ using namespace acl_cpu;
 #pragma GCC visibility push(default)
 extern "C" {
 
-aclError aclrtCreateEvent(aclrtEvent *event) {
+aclError aclrtCreateEvent(aclrtEvent* event) {
   ACL_CPU_ENTRY(aclrtCreateEvent);
   return create_event(event, Maker::kPlain, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE);
 }
 
-aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtCreateEventWithFlag);
   constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
   if (flag == 0 || (flag & ~kKnown) != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x", flag);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x",
+                flag);
   }
   return create_event(event, Maker::kWithFlag, flag);
 }
 
-aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtCreateEventExWithFlag);
   constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
   if ((flag & (ACL_EVENT_EXTERNAL | ACL_EVENT_IPC | ACL_EVENT_DEVICE_USE_ONLY)) != 0) {
     return unsupported(k_aclrtCreateEventExWithFlag, "an external, IPC or device-only event");
   }
   if (flag == 0 || (flag & ~kKnown) != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x", flag);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x",
+                flag);
   }
   return create_event(event, Maker::kEx, flag);
 }
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
   ACL_CPU_ENTRY(aclrtDestroyEvent);
-  Event *event;
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   if (handles().remove(handle) == nullptr) return ACL_SUCCESS;
   live_add(Kind::kEvent, -1);
@@ -288,10 +289,10 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
   return queue_wait(stream, event, timeout == 0 ? -1 : int(std::min<uint32_t>(timeout, INT_MAX)));
 }
 
-aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
+aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEvent);
   if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
-  Event *event;
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   if (event->maker == Maker::kEx) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtQueryEvent does not take events of aclrtCreateEventExWithFlag");
@@ -301,10 +302,10 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status) {
+aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEventStatus);
   if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
-  Event *event;
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   if (event->maker == Maker::kWithFlag && (event->flags & ACL_EVENT_CAPTURE_STREAM_PROGRESS) == 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the status needs an event with ACL_EVENT_CAPTURE_STREAM_PROGRESS");
@@ -314,10 +315,10 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *stat
   return ACL_SUCCESS;
 }
 
-aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status) {
+aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEventWaitStatus);
   if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
-  Event *event;
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   if (event->maker == Maker::kEx) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the wait status is not kept for events of aclrtCreateEventExWithFlag");
@@ -338,7 +339,7 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   return synchronize_event(event, timeout);
 }
 
-aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
   ACL_CPU_ENTRY(aclrtEventElapsedTime);
   if (ms == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "ms must not be NULL");
   int64_t start, end;
@@ -349,7 +350,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
   return ACL_SUCCESS;
 }
 
-aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
   ACL_CPU_ENTRY(aclrtEventGetTimestamp);
   if (timestamp == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "timestamp must not be NULL");
   int64_t time_ns;
@@ -358,19 +359,19 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
+aclError aclrtGetEventId(aclrtEvent handle, uint32_t* eventId) {
   ACL_CPU_ENTRY(aclrtGetEventId);
   if (eventId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "eventId must not be NULL");
-  Event *event;
+  Event* event;
   if (aclError code = find_event(handle, &event)) return code;
   *eventId = event->id;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
+aclError aclrtGetEventAvailNum(uint32_t* eventCount) {
   ACL_CPU_ENTRY(aclrtGetEventAvailNum);
   if (eventCount == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "eventCount must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *eventCount = uint32_t(handles().available());
   return ACL_SUCCESS;

@@ -10,7 +10,7 @@ namespace {
 
 class Parser {
  public:
-  Parser(const std::string &text, int max_depth) : text_(text), max_depth_(max_depth) {}
+  Parser(const std::string& text, int max_depth) : text_(text), max_depth_(max_depth) {}
 
   Json document() {
     Json value = this->value(0);
@@ -20,7 +20,7 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void wrong(const char *expected) const {
+  [[noreturn]] void wrong(const char* expected) const {
     throw JsonError("JSON byte " + std::to_string(at_) + ": expected " + expected);
   }
   void skip_space() {
@@ -35,7 +35,7 @@ class Parser {
     ++at_;
     return true;
   }
-  bool word(const char *literal) {
+  bool word(const char* literal) {
     size_t length = std::strlen(literal);
     if (text_.compare(at_, length, literal) != 0) return false;
     at_ += length;
@@ -126,7 +126,7 @@ class Parser {
         continue;
       }
       char escape = at_ < text_.size() ? text_[at_++] : '\0';
-      const char *known = std::strchr("\"\"\\\\//b\bf\fn\nr\rt\t", escape);
+      const char* known = std::strchr("\"\"\\\\//b\bf\fn\nr\rt\t", escape);
       if (escape == 'u') {
         unsigned code = hex4();
         if (code >= 0xD800 && code < 0xDC00) {
@@ -142,7 +142,7 @@ class Parser {
     }
   }
 
-  static void append_utf8(std::string &out, unsigned code) {
+  static void append_utf8(std::string& out, unsigned code) {
     if (code < 0x80) {
       out += char(code);
     } else if (code < 0x800) {
@@ -155,23 +155,23 @@ class Parser {
     }
   }
 
-  const std::string &text_;
+  const std::string& text_;
   int max_depth_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-Json Json::parse(const std::string &text, int max_depth) { return Parser(text, max_depth).document(); }
+Json Json::parse(const std::string& text, int max_depth) { return Parser(text, max_depth).document(); }
 
-const Json *Json::find(const std::string &key) const {
-  for (auto &member : members) {
+const Json* Json::find(const std::string& key) const {
+  for (auto& member : members) {
     if (member.first == key) return &member.second;
   }
   return nullptr;
 }
 
-double Json::as_number(const std::string &what, double low, double high) const {
+double Json::as_number(const std::string& what, double low, double high) const {
   if (type != kNumber || !(number >= low && number <= high)) {
     char range[80];
     std::snprintf(range, sizeof range, " must be a number from %g to %g", low, high);
@@ -180,13 +180,13 @@ double Json::as_number(const std::string &what, double low, double high) const {
   return number;
 }
 
-int64_t Json::as_integer(const std::string &what, int64_t low, int64_t high) const {
+int64_t Json::as_integer(const std::string& what, int64_t low, int64_t high) const {
   double value = as_number(what, double(low), double(high));
   if (value != std::floor(value)) throw JsonError(what + " must be a whole number");
   return int64_t(value);
 }
 
-const std::string &Json::as_string(const std::string &what) const {
+const std::string& Json::as_string(const std::string& what) const {
   if (type != kString) throw JsonError(what + " must be a string");
   return string;
 }

@@ -23,13 +23,13 @@ struct Json {
   std::vector<Json> items;
   std::vector<std::pair<std::string, Json>> members;
 
-  static Json parse(const std::string &text, int max_depth = 64);
-  const Json *find(const std::string &key) const;
+  static Json parse(const std::string& text, int max_depth = 64);
+  const Json* find(const std::string& key) const;
 
   // The value as asked for; JsonError names `what` otherwise.
-  double as_number(const std::string &what, double low, double high) const;
-  int64_t as_integer(const std::string &what, int64_t low, int64_t high) const;
-  const std::string &as_string(const std::string &what) const;
+  double as_number(const std::string& what, double low, double high) const;
+  int64_t as_integer(const std::string& what, int64_t low, int64_t high) const;
+  const std::string& as_string(const std::string& what) const;
 };
 
 }  // namespace acl_cpu

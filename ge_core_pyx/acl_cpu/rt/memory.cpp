@@ -1,6 +1,6 @@
 // Memory. A device's memory is one reserved address range without access, whose addresses the program gets, and a
-// second mapping of the same size at a constant distance, where the bytes are. Every live allocation and registration is
-// in one ordered registry, so a pointer is classified and translated by one look-up.
+// second mapping of the same size at a constant distance, where the bytes are. Every live allocation and registration
+// is in one ordered registry, so a pointer is classified and translated by one look-up.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,35 +28,34 @@ size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * 
 // Address space of one device: the next fit after the last allocation, so that freed addresses are reused late.
 struct Arena {
   std::mutex mutex;
-  std::atomic<char *> base{nullptr};
-  char *alias = nullptr;
+  std::atomic<char*> base{nullptr};
+  char* alias = nullptr;
   size_t capacity = 0, cursor = 0;
   std::map<size_t, size_t> free;  // offset → length
 };
-Arena &arena_of(int device) {
-  static auto *all = new Arena[kMaxDevices];
+Arena& arena_of(int device) {
+  static auto* all = new Arena[kMaxDevices];
   return all[device];
 }
 
 std::shared_mutex registry_mutex;
-std::map<uintptr_t, Region> &registry() {
-  static auto *all = new std::map<uintptr_t, Region>;
+std::map<uintptr_t, Region>& registry() {
+  static auto* all = new std::map<uintptr_t, Region>;
   return *all;
 }
 
-void count(std::atomic<int64_t> &bytes, std::atomic<int64_t> &peak, int64_t delta) {
+void count(std::atomic<int64_t>& bytes, std::atomic<int64_t>& peak, int64_t delta) {
   int64_t now = bytes.fetch_add(delta) + delta, highest = peak.load();
   while (now > highest && !peak.compare_exchange_weak(highest, now)) {
   }
 }
 
-bool open_arena(Arena &arena) {
+bool open_arena(Arena& arena) {
   if (arena.base.load() != nullptr) return true;
   size_t capacity = round_up(size_t(config().hbm_bytes) * 2, kGiant);
   auto reserve = [&](int protection) {
-    void *map = mmap(nullptr, capacity + kGiant, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return map == MAP_FAILED ? nullptr
-                             : reinterpret_cast<char *>(round_up(reinterpret_cast<uintptr_t>(map), kHugePage));
+    void* map = mmap(nullptr, capacity + kGiant, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return map == MAP_FAILED ? nullptr : reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(map), kHugePage));
   };
   char *base = reserve(PROT_NONE), *alias = reserve(PROT_READ | PROT_WRITE);
   if (base == nullptr || alias == nullptr) return false;
@@ -69,7 +68,7 @@ bool open_arena(Arena &arena) {
 }
 
 // Offset of `length` bytes aligned to `alignment`, or SIZE_MAX.
-size_t take(Arena &arena, size_t length, size_t alignment) {
+size_t take(Arena& arena, size_t length, size_t alignment) {
   auto fit = [&](auto begin, auto end) {
     for (auto hole = begin; hole != end; ++hole) {
       size_t offset = round_up(hole->first, alignment), hole_end = hole->first + hole->second;
@@ -90,7 +89,7 @@ size_t take(Arena &arena, size_t length, size_t alignment) {
   return offset != SIZE_MAX ? offset : fit(arena.free.begin(), arena.free.end());
 }
 
-void give_back(Arena &arena, size_t offset, size_t length) {
+void give_back(Arena& arena, size_t offset, size_t length) {
   madvise(arena.alias + offset, length, MADV_DONTNEED);
   auto next = arena.free.lower_bound(offset);
   if (next != arena.free.end() && offset + length == next->first) {
@@ -107,7 +106,7 @@ void give_back(Arena &arena, size_t offset, size_t length) {
   arena.free[offset] = length;
 }
 
-aclError allocate(int device, size_t size, size_t padded, int policy, void **out) {
+aclError allocate(int device, size_t size, size_t padded, int policy, void** out) {
   if (device_lost(device)) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "device %d is lost", device);
   bool fallback = false;
   size_t unit;
@@ -144,14 +143,15 @@ aclError allocate(int device, size_t size, size_t padded, int policy, void **out
                 size, device, static_cast<unsigned long long>(used),
                 static_cast<unsigned long long>(config().hbm_bytes));
   }
-  Arena &arena = arena_of(device);
+  Arena& arena = arena_of(device);
   Region region;
   {
     std::lock_guard lock(arena.mutex);
     size_t offset = open_arena(arena) ? take(arena, charged, std::min(unit, kHugePage)) : SIZE_MAX;
     if (offset == SIZE_MAX) {
       shared::release_memory(physical, charged);
-      return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no address range of %zu bytes is left on device %d", charged, device);
+      return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no address range of %zu bytes is left on device %d", charged,
+                  device);
     }
     if (unit != kPage) madvise(arena.alias + offset, charged, MADV_HUGEPAGE);
     if (padded <= kPoisonLimit) std::memset(arena.alias + offset, kPoison, padded);
@@ -168,12 +168,12 @@ aclError allocate(int device, size_t size, size_t padded, int policy, void **out
   }
   count(device_bytes, device_peak, int64_t(charged));
   live_add(Kind::kDeviceMemory, 1);
-  *out = reinterpret_cast<void *>(region.base);
+  *out = reinterpret_cast<void*>(region.base);
   return ACL_SUCCESS;
 }
 
-void release(const Region &region) {
-  Arena &arena = arena_of(region.device);
+void release(const Region& region) {
+  Arena& arena = arena_of(region.device);
   {
     std::lock_guard lock(arena.mutex);
     give_back(arena, size_t(region.base - reinterpret_cast<uintptr_t>(arena.base.load())), region.charged);
@@ -184,7 +184,7 @@ void release(const Region &region) {
 }
 
 // Removes and returns the region that begins at `pointer`, if it is of one of the types.
-Region remove_region(const void *pointer, std::initializer_list<Region::Type> types) {
+Region remove_region(const void* pointer, std::initializer_list<Region::Type> types) {
   std::unique_lock lock(registry_mutex);
   auto found = registry().find(reinterpret_cast<uintptr_t>(pointer));
   if (found == registry().end()) return {};
@@ -196,35 +196,36 @@ Region remove_region(const void *pointer, std::initializer_list<Region::Type> ty
 
 constexpr size_t with_spare(size_t size) { return (size + 63) / 32 * 32; }  // 32 spare bytes for prefetching kernels
 
-aclError device_alloc(void **out, size_t size, size_t padded, int policy) {
+aclError device_alloc(void** out, size_t size, size_t padded, int policy) {
   if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL");
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size must not be 0");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (padded < size) return fail(ACL_ERROR_INVALID_PARAM, "size %zu is too large", size);
   return allocate(context->device, size, padded, policy, out);
 }
 
-aclError check_config(const aclrtMallocConfig *cfg) {
+aclError check_config(const aclrtMallocConfig* cfg) {
   if (cfg != nullptr && cfg->numAttrs > 0 && cfg->attrs == nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "cfg->attrs must not be NULL when numAttrs is %zu", cfg->numAttrs);
   }
   return ACL_SUCCESS;
 }
 
-aclError host_alloc(void **out, size_t size) {
+aclError host_alloc(void** out, size_t size) {
   if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "hostPtr must not be NULL");
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size must not be 0");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
-  void *memory = nullptr;
+  void* memory = nullptr;
   if (size >= kHugePage) {
     memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) memory = nullptr;
   } else if (posix_memalign(&memory, 64, size) != 0) {
     memory = nullptr;
   }
-  if (memory == nullptr) return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no %zu bytes of host memory: %s", size, strerror(ENOMEM));
+  if (memory == nullptr)
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no %zu bytes of host memory: %s", size, strerror(ENOMEM));
   if (size <= kPoisonLimit) std::memset(memory, kPoison, size);
   Region region;
   region.type = Region::kPinned;
@@ -240,7 +241,7 @@ aclError host_alloc(void **out, size_t size) {
   return ACL_SUCCESS;
 }
 
-aclError host_free(void *pointer) {
+aclError host_free(void* pointer) {
   if (pointer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "hostPtr must not be NULL");
   Region region = find_region(pointer);  // memory of aclrtHostRegisterV2 costs nothing and is not ours to free
   if (region.charged != 0) region = remove_region(pointer, {Region::kPinned});
@@ -257,7 +258,7 @@ aclError host_free(void *pointer) {
   return ACL_SUCCESS;
 }
 
-aclError device_release(void *pointer) {
+aclError device_release(void* pointer) {
   if (pointer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL");
   Region region = remove_region(pointer, {Region::kDevice});
   if (region.type == Region::kUnknown) {
@@ -267,7 +268,7 @@ aclError device_release(void *pointer) {
   return ACL_SUCCESS;
 }
 
-aclError register_host(void *pointer, size_t size, Region::Type type) {
+aclError register_host(void* pointer, size_t size, Region::Type type) {
   Region region;
   region.type = type;
   region.base = reinterpret_cast<uintptr_t>(pointer);
@@ -280,7 +281,7 @@ aclError register_host(void *pointer, size_t size, Region::Type type) {
   auto next = registry().lower_bound(region.base);
   bool overlaps = next != registry().end() && next->first < region.base + size;
   if (next != registry().begin()) {
-    auto &before = std::prev(next)->second;
+    auto& before = std::prev(next)->second;
     overlaps = overlaps || before.base + before.padded > region.base;
   }
   if (overlaps) {
@@ -293,10 +294,10 @@ aclError register_host(void *pointer, size_t size, Region::Type type) {
   return ACL_SUCCESS;
 }
 
-aclError check_registration(void *pointer, uint64_t size, bool aligned) {
+aclError check_registration(void* pointer, uint64_t size, bool aligned) {
   if (pointer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "ptr must not be NULL");
   if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size must not be 0");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (aligned && reinterpret_cast<uintptr_t>(pointer) % size_t(sysconf(_SC_PAGESIZE)) != 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not aligned to a page of %ld bytes", pointer, sysconf(_SC_PAGESIZE));
@@ -304,10 +305,10 @@ aclError check_registration(void *pointer, uint64_t size, bool aligned) {
   return ACL_SUCCESS;
 }
 
-aclError synchronize_then(aclError (*free_it)(void *), void *pointer) {
-  Context *context;
+aclError synchronize_then(aclError (*free_it)(void*), void* pointer) {
+  Context* context;
   if (aclError code = current_context(&context)) return code;
-  for (auto &stream : device_streams(context->device)) {
+  for (auto& stream : device_streams(context->device)) {
     while (stream->completed() < stream->submitted()) stream->wait_done(stream->submitted(), kForever);
   }
   return free_it(pointer);
@@ -315,39 +316,49 @@ aclError synchronize_then(aclError (*free_it)(void *), void *pointer) {
 
 }  // namespace
 
-Region find_region(const void *pointer) {
-  uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  std::shared_lock lock(registry_mutex);
-  auto next = registry().upper_bound(address);
-  if (next == registry().begin()) return {};
-  const Region &region = std::prev(next)->second;
-  return address < region.base + region.padded ? region : Region();
-}
+MemoryView::MemoryView() { registry_mutex.lock_shared(); }
+MemoryView::~MemoryView() { registry_mutex.unlock_shared(); }
 
-char *host_alias(const void *device_ptr, size_t nbytes, int *device) {
-  uintptr_t address = reinterpret_cast<uintptr_t>(device_ptr);
-  std::shared_lock lock(registry_mutex);
+const Region* MemoryView::find(const void* pointer) const {
+  uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   auto next = registry().upper_bound(address);
   if (next == registry().begin()) return nullptr;
-  const Region &region = std::prev(next)->second;
-  size_t offset = address - region.base;
-  if (region.type != Region::kDevice || offset > region.padded || nbytes > region.padded - offset) return nullptr;
-  if (device != nullptr) *device = region.device;
-  Arena &arena = arena_of(region.device);
-  return arena.alias + (address - reinterpret_cast<uintptr_t>(arena.base.load(std::memory_order_relaxed)));
+  const Region& region = std::prev(next)->second;
+  return address < region.base + region.padded ? &region : nullptr;
 }
 
-bool is_pinned(const void *host_ptr, size_t nbytes) {
-  Region region = find_region(host_ptr);
-  size_t offset = reinterpret_cast<uintptr_t>(host_ptr) - region.base;
-  return region.type == Region::kPinned && nbytes <= region.size - offset;
+char* MemoryView::bytes(const Region& region, const void* pointer) {
+  if (region.type != Region::kDevice) return static_cast<char*>(const_cast<void*>(pointer));
+  Arena& arena = arena_of(region.device);
+  return arena.alias + (static_cast<const char*>(pointer) - arena.base.load(std::memory_order_relaxed));
 }
 
-aclError device_malloc(int device, size_t nbytes, void **out) {
+Region find_region(const void* pointer) {
+  MemoryView view;
+  const Region* region = view.find(pointer);
+  return region == nullptr ? Region() : *region;
+}
+
+char* host_alias(const void* device_ptr, size_t nbytes, int* device) {
+  MemoryView view;
+  const Region* region = view.find(device_ptr);
+  if (region == nullptr || region->type != Region::kDevice) return nullptr;
+  if (nbytes > region->padded - (reinterpret_cast<uintptr_t>(device_ptr) - region->base)) return nullptr;
+  if (device != nullptr) *device = region->device;
+  return MemoryView::bytes(*region, device_ptr);
+}
+
+bool is_pinned(const void* host_ptr, size_t nbytes) {
+  MemoryView view;
+  const Region* region = view.find(host_ptr);
+  return region != nullptr && region->type == Region::kPinned && region->holds(host_ptr, nbytes);
+}
+
+aclError device_malloc(int device, size_t nbytes, void** out) {
   size_t size = std::max<size_t>(nbytes, 1);
   return allocate(device, size, with_spare(size), ACL_MEM_MALLOC_HUGE_FIRST, out);
 }
-aclError device_free(void *device_ptr) { return device_release(device_ptr); }
+aclError device_free(void* device_ptr) { return device_release(device_ptr); }
 
 void free_device_memory(int device) {
   std::vector<Region> regions;
@@ -362,7 +373,7 @@ void free_device_memory(int device) {
       }
     }
   }
-  for (auto &region : regions) release(region);
+  for (auto& region : regions) release(region);
 }
 
 }  // namespace acl_cpu
@@ -372,65 +383,65 @@ using namespace acl_cpu;
 #pragma GCC visibility push(default)
 extern "C" {
 
-aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   ACL_CPU_ENTRY(aclrtMalloc);
   return device_alloc(devPtr, size, with_spare(size), policy);
 }
 
-aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   ACL_CPU_ENTRY(aclrtMallocAlign32);
   return device_alloc(devPtr, size, (size + 31) / 32 * 32, policy);
 }
 
-aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   ACL_CPU_ENTRY(aclrtMallocCached);
   return device_alloc(devPtr, size, with_spare(size), policy);
 }
 
-aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
   ACL_CPU_ENTRY(aclrtMallocWithCfg);
   if (aclError code = check_config(cfg)) return code;
   return device_alloc(devPtr, size, size, policy);
 }
 
-aclError aclrtMallocForTaskScheduler(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
   ACL_CPU_ENTRY(aclrtMallocForTaskScheduler);
   if (aclError code = check_config(cfg)) return code;
   return device_alloc(devPtr, size, size, policy);
 }
 
-aclError aclrtFree(void *devPtr) {
+aclError aclrtFree(void* devPtr) {
   ACL_CPU_ENTRY(aclrtFree);
   return device_release(devPtr);
 }
 
-aclError aclrtFreeWithDevSync(void *devPtr) {
+aclError aclrtFreeWithDevSync(void* devPtr) {
   ACL_CPU_ENTRY(aclrtFreeWithDevSync);
   return synchronize_then(device_release, devPtr);
 }
 
-aclError aclrtMallocHost(void **hostPtr, size_t size) {
+aclError aclrtMallocHost(void** hostPtr, size_t size) {
   ACL_CPU_ENTRY(aclrtMallocHost);
   return host_alloc(hostPtr, size);
 }
 
-aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
+aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg) {
   ACL_CPU_ENTRY(aclrtMallocHostWithCfg);
   if (aclError code = check_config(cfg)) return code;
   return host_alloc(ptr, size);
 }
 
-aclError aclrtFreeHost(void *hostPtr) {
+aclError aclrtFreeHost(void* hostPtr) {
   ACL_CPU_ENTRY(aclrtFreeHost);
   return host_free(hostPtr);
 }
 
-aclError aclrtFreeHostWithDevSync(void *hostPtr) {
+aclError aclrtFreeHostWithDevSync(void* hostPtr) {
   ACL_CPU_ENTRY(aclrtFreeHostWithDevSync);
   return synchronize_then(host_free, hostPtr);
 }
 
-aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
+aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr) {
   ACL_CPU_ENTRY(aclrtHostRegister);
   if (devPtr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL");
   if (type != ACL_HOST_REGISTER_MAPPED) {
@@ -442,7 +453,7 @@ aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
   return ACL_SUCCESS;
 }
 
-aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
+aclError aclrtHostRegisterV2(void* ptr, uint64_t size, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtHostRegisterV2);
   constexpr uint32_t kKnown = ACL_HOST_REG_MAPPED | ACL_HOST_REG_READONLY | ACL_HOST_REG_PINNED;
   if (flag == 0 || (flag & ~kKnown) != 0) {
@@ -453,22 +464,22 @@ aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
   return register_host(ptr, size, pinned ? Region::kPinned : Region::kMapped);
 }
 
-aclError aclrtHostUnregister(void *ptr) {
+aclError aclrtHostUnregister(void* ptr) {
   ACL_CPU_ENTRY(aclrtHostUnregister);
   if (ptr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "ptr must not be NULL");
   Region region = find_region(ptr);
-  bool registered = region.type != Region::kUnknown && region.charged == 0 &&
-                    region.base == reinterpret_cast<uintptr_t>(ptr);
+  bool registered =
+      region.type != Region::kUnknown && region.charged == 0 && region.base == reinterpret_cast<uintptr_t>(ptr);
   if (registered) region = remove_region(ptr, {Region::kPinned, Region::kMapped});
   if (!registered || region.type == Region::kUnknown) {
-    return fail(api_is_9() ? ACL_ERROR_HOST_MEMORY_NOT_REGISTERED : ACL_ERROR_RT_PARAM_INVALID,
-                "%p was not registered", ptr);
+    return fail(api_is_9() ? ACL_ERROR_HOST_MEMORY_NOT_REGISTERED : ACL_ERROR_RT_PARAM_INVALID, "%p was not registered",
+                ptr);
   }
   if (region.mapped != nullptr) munmap(region.mapped, region.size);
   return ACL_SUCCESS;
 }
 
-aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
+aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtHostGetDevicePointer);
   if (pHost == nullptr || pDevice == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   if (flag != 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must be 0, got %u", flag);
@@ -476,11 +487,11 @@ aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
   if (region.type != Region::kMapped) {
     return fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "%p is not registered with ACL_HOST_REG_MAPPED", pHost);
   }
-  *pDevice = static_cast<char *>(region.mapped) + (reinterpret_cast<uintptr_t>(pHost) - region.base);
+  *pDevice = static_cast<char*>(region.mapped) + (reinterpret_cast<uintptr_t>(pHost) - region.base);
   return ACL_SUCCESS;
 }
 
-aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes) {
+aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes) {
   ACL_CPU_ENTRY(aclrtPointerGetAttributes);
   if (ptr == nullptr || attributes == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   Region region = find_region(ptr);
@@ -500,20 +511,20 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize) {
+aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize) {
   ACL_CPU_ENTRY(aclrtMemGetAddressRange);
   if (ptr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "ptr must not be NULL");
   Region region = find_region(ptr);
   if (region.type != Region::kDevice) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", ptr);
-  if (pbase != nullptr) *pbase = reinterpret_cast<void *>(region.base);
+  if (pbase != nullptr) *pbase = reinterpret_cast<void*>(region.base);
   if (psize != nullptr) *psize = region.size;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
   ACL_CPU_ENTRY(aclrtGetMemInfo);
   if (free == nullptr || total == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "free and total must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *free = *total = 0;
   switch (attr) {
@@ -540,7 +551,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
   }
 }
 
-aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *info, size_t inputNum, size_t *outputNum) {
+aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* info, size_t inputNum, size_t* outputNum) {
   ACL_CPU_ENTRY(aclrtGetMemUsageInfo);
   if (info == nullptr || outputNum == nullptr || inputNum == 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "memUsageInfo and outputNum must not be NULL, inputNum not 0");
@@ -549,7 +560,7 @@ aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *info, size_t 
   uint64_t used = 0;
   {
     std::shared_lock lock(registry_mutex);
-    for (auto &[base, region] : registry()) {
+    for (auto& [base, region] : registry()) {
       if (region.type == Region::kDevice && region.device == deviceId) used += region.charged;
     }
   }
@@ -561,14 +572,14 @@ aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *info, size_t 
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemFlush(void *devPtr, size_t size) {
+aclError aclrtMemFlush(void* devPtr, size_t size) {
   ACL_CPU_ENTRY(aclrtMemFlush);
   if (devPtr == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL and size not 0");
   if (host_alias(devPtr, size) == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
   return ACL_SUCCESS;
 }
 
-aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+aclError aclrtMemInvalidate(void* devPtr, size_t size) {
   ACL_CPU_ENTRY(aclrtMemInvalidate);
   if (devPtr == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL and size not 0");
   if (host_alias(devPtr, size) == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);

@@ -20,7 +20,7 @@
 
 // A data buffer owns nothing; both halves read it directly.
 struct aclDataBuffer {
-  void *data;
+  void* data;
   size_t size;
 };
 
@@ -29,7 +29,7 @@ namespace acl_cpu {
 // ---- errors ------------------------------------------------------------------------------------------------------
 // Makes `fmt` this thread's newest error text (an "E…: " line is put in front unless `fmt` starts with one) and its
 // last error, and returns `code`.
-aclError fail(aclError code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+aclError fail(aclError code, const char* fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // ---- entry points: calls are counted, faults injected ------------------------------------------------------------
 enum Entry : int {
@@ -54,10 +54,10 @@ inline aclError enter(Entry entry) {
   if (aclError acl_cpu_injected = acl_cpu::enter(acl_cpu::k_##name); acl_cpu_injected != ACL_SUCCESS) return on_fault
 
 // Describes `name` as not supported and returns `code` (207000, or 200001 where AscendCL documents that).
-aclError unsupported(Entry entry, const char *name, aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+aclError unsupported(Entry entry, const char* name, aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 
 template <typename Result>
-Result unsupported_entry(Entry entry, const char *name) {
+Result unsupported_entry(Entry entry, const char* name) {
   aclError code = enter(entry);
   if (code == ACL_SUCCESS) code = unsupported(entry, name);
   if constexpr (std::is_same_v<Result, aclError>) {
@@ -68,10 +68,8 @@ Result unsupported_entry(Entry entry, const char *name) {
 }
 
 // A weak definition for a function of the X-list: it answers where no source file defines the function itself.
-#define ACL_CPU_WEAK_UNSUPPORTED(ret, name, args)                       \
-  extern "C" __attribute__((weak)) ret name args {                      \
-    return acl_cpu::unsupported_entry<ret>(acl_cpu::k_##name, #name);   \
-  }
+#define ACL_CPU_WEAK_UNSUPPORTED(ret, name, args) \
+  extern "C" __attribute__((weak)) ret name args { return acl_cpu::unsupported_entry<ret>(acl_cpu::k_##name, #name); }
 
 // ---- live objects and bytes --------------------------------------------------------------------------------------
 enum class Kind : int {
@@ -107,29 +105,29 @@ struct Config {
     return exec_us.empty() ? 0 : exec_us[gear < exec_us.size() ? gear : exec_us.size() - 1];
   }
 };
-const Config &config();
+const Config& config();
 bool api_is_9();  // this library is the 9.x one
 
 // ---- contexts and streams ----------------------------------------------------------------------------------------
 struct Context;
 struct Stream;
 
-aclError current_context(Context **out);  // 107002 when the thread has none
-int context_device(const Context *context);
+aclError current_context(Context** out);  // 107002 when the thread has none
+int context_device(const Context* context);
 
-aclError resolve_stream(aclrtStream handle, Stream **out);  // NULL: default stream; 107003 for another device's stream
-aclError current_stream_error(Stream *stream);              // sticky error of the stream's context or device, else 0
-Context *stream_context(Stream *stream);
-int stream_device(const Stream *stream);
+aclError resolve_stream(aclrtStream handle, Stream** out);  // NULL: default stream; 107003 for another device's stream
+aclError current_stream_error(Stream* stream);              // sticky error of the stream's context or device, else 0
+Context* stream_context(Stream* stream);
+int stream_device(const Stream* stream);
 
 // Streams that the library needs for itself (aclmdlExecute): made in the current context, not visible to the program.
-aclError create_internal_stream(Stream **out);
-void destroy_internal_stream(Stream *stream);  // waits for its tasks
+aclError create_internal_stream(Stream** out);
+void destroy_internal_stream(Stream* stream);  // waits for its tasks
 
 // Called before a device's memory and contexts go away (last reset, forced reset, finalize), on the thread that asks.
 void at_device_reset(void (*callback)(int device));
 // Called when a context is destroyed.
-void at_context_destroy(void (*callback)(Context *context));
+void at_context_destroy(void (*callback)(Context* context));
 
 // ---- tasks -------------------------------------------------------------------------------------------------------
 enum class Engine : int8_t { kNone = -1, kH2D = 0, kD2H = 1, kCompute = 2 };
@@ -141,21 +139,21 @@ class TaskFn {
 
   TaskFn() = default;
   template <typename F, typename = std::enable_if_t<!std::is_same_v<std::decay_t<F>, TaskFn>>>
-  TaskFn(F &&fn) {
+  TaskFn(F&& fn) {
     using Fn = std::decay_t<F>;
     if constexpr (sizeof(Fn) <= kInline && alignof(Fn) <= alignof(std::max_align_t)) {
       new (storage_) Fn(std::forward<F>(fn));
       ops_ = &kInlineOps<Fn>;
     } else {
-      new (storage_) Fn *(new Fn(std::forward<F>(fn)));
+      new (storage_) Fn*(new Fn(std::forward<F>(fn)));
       ops_ = &kBoxedOps<Fn>;
     }
   }
-  TaskFn(TaskFn &&other) noexcept : ops_(other.ops_) {
+  TaskFn(TaskFn&& other) noexcept : ops_(other.ops_) {
     if (ops_ != nullptr) ops_->move(other.storage_, storage_);
     other.ops_ = nullptr;
   }
-  TaskFn &operator=(TaskFn &&other) noexcept {
+  TaskFn& operator=(TaskFn&& other) noexcept {
     if (this != &other) {
       this->~TaskFn();
       new (this) TaskFn(std::move(other));
@@ -171,35 +169,35 @@ class TaskFn {
 
  private:
   struct Ops {
-    aclError (*call)(void *);
-    void (*move)(void *from, void *to);
-    void (*destroy)(void *);
+    aclError (*call)(void*);
+    void (*move)(void* from, void* to);
+    void (*destroy)(void*);
   };
   template <typename Fn>
-  static constexpr Ops kInlineOps = {[](void *self) -> aclError { return (*static_cast<Fn *>(self))(); },
-                                     [](void *from, void *to) {
-                                       new (to) Fn(std::move(*static_cast<Fn *>(from)));
-                                       static_cast<Fn *>(from)->~Fn();
+  static constexpr Ops kInlineOps = {[](void* self) -> aclError { return (*static_cast<Fn*>(self))(); },
+                                     [](void* from, void* to) {
+                                       new (to) Fn(std::move(*static_cast<Fn*>(from)));
+                                       static_cast<Fn*>(from)->~Fn();
                                      },
-                                     [](void *self) { static_cast<Fn *>(self)->~Fn(); }};
+                                     [](void* self) { static_cast<Fn*>(self)->~Fn(); }};
   template <typename Fn>
-  static constexpr Ops kBoxedOps = {[](void *self) -> aclError { return (**static_cast<Fn **>(self))(); },
-                                    [](void *from, void *to) { new (to) Fn *(*static_cast<Fn **>(from)); },
-                                    [](void *self) { delete *static_cast<Fn **>(self); }};
+  static constexpr Ops kBoxedOps = {[](void* self) -> aclError { return (**static_cast<Fn**>(self))(); },
+                                    [](void* from, void* to) { new (to) Fn*(*static_cast<Fn**>(from)); },
+                                    [](void* self) { delete *static_cast<Fn**>(self); }};
 
-  const Ops *ops_ = nullptr;
+  const Ops* ops_ = nullptr;
   alignas(std::max_align_t) unsigned char storage_[kInline];
 };
 
 struct Task {
-  TaskFn run;                      // does the real work on the stream's thread; its code becomes the stream's error
-  Engine engine = Engine::kNone;   // what the task occupies on the (shared) device
-  double duration_us = 0;          // 0: as long as `run` takes; else the stream lasts until the virtual end
-  bool takes_real_time = false;    // `run` is time on the virtual axis too (host callbacks, waits)
+  TaskFn run;                     // does the real work on the stream's thread; its code becomes the stream's error
+  Engine engine = Engine::kNone;  // what the task occupies on the (shared) device
+  double duration_us = 0;         // 0: as long as `run` takes; else the stream lasts until the virtual end
+  bool takes_real_time = false;   // `run` is time on the virtual axis too (host callbacks, waits)
 };
 
-aclError enqueue(Stream *stream, Task &&task);
-aclError synchronize(Stream *stream, int timeout_ms);  // -1 for ever; 507046 on expiry; the stream's error is taken
+aclError enqueue(Stream* stream, Task&& task);
+aclError synchronize(Stream* stream, int timeout_ms);  // -1 for ever; 507046 on expiry; the stream's error is taken
 
 // Occupies an engine from this thread, as a synchronous copy does: returns at the virtual end.
 void occupy(int device, Engine engine, double duration_us);
@@ -207,10 +205,10 @@ void occupy(int device, Engine engine, double duration_us);
 // ---- memory ------------------------------------------------------------------------------------------------------
 // Read-write address of [device_ptr, device_ptr + nbytes), which must lie inside one live device allocation (its
 // alignment padding included); else nullptr. `device`, if given, receives whose memory it is.
-char *host_alias(const void *device_ptr, size_t nbytes, int *device = nullptr);
-bool is_pinned(const void *host_ptr, size_t nbytes);
-aclError device_malloc(int device, size_t nbytes, void **out);
-aclError device_free(void *device_ptr);
+char* host_alias(const void* device_ptr, size_t nbytes, int* device = nullptr);
+bool is_pinned(const void* host_ptr, size_t nbytes);
+aclError device_malloc(int device, size_t nbytes, void** out);
+aclError device_free(void* device_ptr);
 
 }  // namespace acl_cpu
 #pragma GCC visibility pop

@@ -40,8 +40,8 @@ struct State {
   Process processes[kMaxProcesses];
 };
 
-State *state = nullptr;
-Process *self = nullptr;
+State* state = nullptr;
+Process* self = nullptr;
 
 std::string state_name() {
   char name[64];
@@ -59,20 +59,21 @@ uint64_t born(int64_t pid) {
   if (name_end == std::string::npos) return 0;
   char status = 0;
   unsigned long long start = 0;
-  int read = std::sscanf(line.c_str() + name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                         &status, &start);
+  int read =
+      std::sscanf(line.c_str() + name_end + 1,
+                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &status, &start);
   return read == 2 && status != 'Z' && status != 'X' ? start : 0;
 }
 
 class NameLock {
  public:
-  explicit NameLock(const std::string &name) : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  explicit NameLock(const std::string& name) : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
     socklen_t length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     for (int attempt = 0; attempt < 5000; ++attempt) {
-      if (bind(socket_, reinterpret_cast<sockaddr *>(&address), length) == 0 || errno != EADDRINUSE) return;
+      if (bind(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0 || errno != EADDRINUSE) return;
       usleep(1000);
     }
   }
@@ -82,18 +83,18 @@ class NameLock {
   int socket_;
 };
 
-int find_memfd(const std::string &name) {
+int find_memfd(const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
-  DIR *proc = opendir("/proc");
+  DIR* proc = opendir("/proc");
   int found = -1;
-  for (dirent *entry; found < 0 && proc != nullptr && (entry = readdir(proc)) != nullptr;) {
+  for (dirent* entry; found < 0 && proc != nullptr && (entry = readdir(proc)) != nullptr;) {
     struct stat info;
     std::string folder = std::string("/proc/") + entry->d_name;
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || stat(folder.c_str(), &info) != 0) continue;
     if (info.st_uid != getuid()) continue;
     folder += "/fd";
-    DIR *fds = opendir(folder.c_str());
-    for (dirent *fd; found < 0 && fds != nullptr && (fd = readdir(fds)) != nullptr;) {
+    DIR* fds = opendir(folder.c_str());
+    for (dirent* fd; found < 0 && fds != nullptr && (fd = readdir(fds)) != nullptr;) {
       char target[128];
       std::string path = folder + "/" + fd->d_name;
       ssize_t length = readlink(path.c_str(), target, sizeof target);
@@ -108,19 +109,19 @@ int find_memfd(const std::string &name) {
 }
 
 void reclaim_dead() {
-  for (auto &process : state->processes) {
+  for (auto& process : state->processes) {
     int64_t pid = process.pid.load();
     if (pid == 0 || &process == self) continue;
     uint64_t start = born(pid);
     if (start != 0 && start == process.born.load()) continue;
-    for (auto &used : process.used) used = 0;
+    for (auto& used : process.used) used = 0;
     process.pid = 0;
   }
 }
 
 uint64_t sum_used(int device) {
   uint64_t total = 0;
-  for (auto &process : state->processes) {
+  for (auto& process : state->processes) {
     if (process.pid.load(std::memory_order_relaxed) != 0) total += process.used[device].load();
   }
   return total;
@@ -129,7 +130,7 @@ uint64_t sum_used(int device) {
 }  // namespace
 
 void attach() {
-  static auto *mutex = new std::mutex;
+  static auto* mutex = new std::mutex;
   std::lock_guard lock(*mutex);
   if (state != nullptr) return;
   std::string name = state_name();
@@ -142,11 +143,12 @@ void attach() {
       fd = -1;
     }
   }
-  void *map = mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+  void* map =
+      mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
   if (map == MAP_FAILED) std::abort();
-  state = static_cast<State *>(map);
+  state = static_cast<State*>(map);
   reclaim_dead();
-  for (auto &process : state->processes) {
+  for (auto& process : state->processes) {
     if (process.pid.load() != 0) continue;
     self = &process;
     process.born = born(getpid());
@@ -180,7 +182,7 @@ uint64_t used_memory(int device) {
 }
 
 int64_t reserve_engine(int device, Engine engine, int64_t ready_ns, int64_t duration_ns) {
-  EngineState &slot = state->engines[device][int(engine)];
+  EngineState& slot = state->engines[device][int(engine)];
   slot.busy.fetch_add(duration_ns, std::memory_order_relaxed);
   int64_t free_at = slot.free_at.load(), end;
   do {
@@ -194,7 +196,7 @@ void add_busy(int device, Engine engine, int64_t duration_ns) {
 }
 
 int utilization(int device, Engine engine) {
-  static auto *mutex = new std::mutex;
+  static auto* mutex = new std::mutex;
   static int64_t last_time[kMaxDevices][kEngines], last_busy[kMaxDevices][kEngines];
   std::lock_guard lock(*mutex);
   int64_t now = now_ns(), busy = state->engines[device][int(engine)].busy.load();

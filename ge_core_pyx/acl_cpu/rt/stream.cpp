@@ -17,13 +17,13 @@ namespace {
 constexpr uint64_t kMaxQueued = 4096;  // a full queue makes the caller wait, as on a device
 constexpr int kMaxStreams = 1984;
 
-Handles<Stream> &handles() {
-  static auto *all = new Handles<Stream>;
+Handles<Stream>& handles() {
+  static auto* all = new Handles<Stream>;
   return *all;
 }
 std::atomic<int> streams_of[kMaxDevices];
 std::atomic<int> next_stream_id{0};
-thread_local Stream *running_stream = nullptr;
+thread_local Stream* running_stream = nullptr;
 
 timespec to_timespec(int64_t ns) { return {time_t(ns / 1000000000), long(ns % 1000000000)}; }
 
@@ -46,7 +46,7 @@ void Gate::open() {
 
 // ---- Stream ------------------------------------------------------------------------------------------------------
 Stream::~Stream() = default;
-Stream *Stream::running() { return running_stream; }
+Stream* Stream::running() { return running_stream; }
 void Stream::poke() { bell_.open(); }
 
 void Stream::grow() {
@@ -57,7 +57,7 @@ void Stream::grow() {
   capacity_ = capacity;
 }
 
-aclError Stream::push(Item &&item) {
+aclError Stream::push(Item&& item) {
   std::unique_lock lock(mutex_);
   while (tail_ - head_ >= kMaxQueued && !stopping_) {
     uint64_t target = head_ + 1;
@@ -70,7 +70,7 @@ aclError Stream::push(Item &&item) {
   if (!worker_.joinable()) {
     try {
       worker_ = std::thread(&Stream::work, this);
-    } catch (const std::system_error &error) {
+    } catch (const std::system_error& error) {
       return fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "no thread for stream %d: %s", id, error.what());
     }
   }
@@ -117,12 +117,18 @@ void Stream::work() {
   }
 }
 
-void Stream::run(Item &item) {
+void Stream::run(Item& item) {
   if (context->sticky.load(std::memory_order_acquire) != ACL_SUCCESS) return;
   item_submitted_ = item.submitted_ns;
-  if (item.fault.effect == TaskFault::kHang) wait([] { return false; });
+  if (item.fault.effect == TaskFault::kHang) {
+    uint64_t timeout_us = op_timeout_us;
+    wait([] { return false; }, timeout_us == 0 ? kForever : now_ns() + int64_t(timeout_us) * 1000);
+    if (interrupted()) return;
+    return task_failed(fail(ACL_ERROR_RT_AICORE_TIMEOUT, "the task ran past the op timeout of %llu us",
+                            static_cast<unsigned long long>(timeout_us)));
+  }
   if (interrupted()) return;
-  Task &task = item.task;
+  Task& task = item.task;
   int64_t duration = int64_t(task.duration_us * 1e3);
   bool engine = task.engine != Engine::kNone;
   int64_t began = engine && duration == 0 ? now_ns() : 0;
@@ -228,14 +234,14 @@ aclError Stream::take_error() {
 }
 
 // ---- life --------------------------------------------------------------------------------------------------------
-Stream *new_stream(Context *context, uint32_t priority, uint32_t flags, bool internal) {
+Stream* new_stream(Context* context, uint32_t priority, uint32_t flags, bool internal) {
   if (!internal && streams_of[context->device].fetch_add(1) >= kMaxStreams) {
     streams_of[context->device].fetch_sub(1);
     fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1023: device %d has all its %d streams in use; destroy some",
          context->device, kMaxStreams);
     return nullptr;
   }
-  auto *stream = new Stream;
+  auto* stream = new Stream;
   stream->context = context;
   stream->device = context->device;
   stream->id = next_stream_id.fetch_add(1);
@@ -249,7 +255,7 @@ Stream *new_stream(Context *context, uint32_t priority, uint32_t flags, bool int
   return stream;
 }
 
-void end_stream(Stream *stream, bool force) {
+void end_stream(Stream* stream, bool force) {
   if (force) {
     stream->abort(ACL_ERROR_RT_STREAM_ABORT);
   } else {
@@ -257,7 +263,7 @@ void end_stream(Stream *stream, bool force) {
   }
   {
     std::lock_guard lock(stream->context->mutex);
-    auto &streams = stream->context->streams;
+    auto& streams = stream->context->streams;
     streams.erase(std::remove(streams.begin(), streams.end(), stream), streams.end());
   }
   stream->stop();
@@ -270,14 +276,14 @@ void end_stream(Stream *stream, bool force) {
 }
 
 // Removes the handle; false when another thread was faster.
-static bool forget(Stream *stream) { return handles().remove(stream->handle) != nullptr; }
+static bool forget(Stream* stream) { return handles().remove(stream->handle) != nullptr; }
 
-void end_context_streams(Context *context, bool force) {
+void end_context_streams(Context* context, bool force) {
   for (;;) {
-    Stream *stream = nullptr;
+    Stream* stream = nullptr;
     {
       std::lock_guard lock(context->mutex);
-      for (auto *candidate : context->streams) {
+      for (auto* candidate : context->streams) {
         if (forget(candidate)) {
           stream = candidate;
           break;
@@ -289,24 +295,24 @@ void end_context_streams(Context *context, bool force) {
   }
 }
 
-aclError create_internal_stream(Stream **out) {
-  Context *context;
+aclError create_internal_stream(Stream** out) {
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *out = new_stream(context, 0, 0, true);
   return ACL_SUCCESS;
 }
 
-void destroy_internal_stream(Stream *stream) {
+void destroy_internal_stream(Stream* stream) {
   if (forget(stream)) end_stream(stream, false);
 }
 
 // ---- use ---------------------------------------------------------------------------------------------------------
-Context *stream_context(Stream *stream) { return stream->context; }
-int stream_device(const Stream *stream) { return stream->device; }
+Context* stream_context(Stream* stream) { return stream->context; }
+int stream_device(const Stream* stream) { return stream->device; }
 
-static aclError find_stream(aclrtStream handle, Stream **out) {
+static aclError find_stream(aclrtStream handle, Stream** out) {
   if (handle == nullptr) {
-    Context *context;
+    Context* context;
     if (aclError code = current_context(&context)) return code;
     *out = context->default_stream;
     return ACL_SUCCESS;
@@ -316,8 +322,8 @@ static aclError find_stream(aclrtStream handle, Stream **out) {
   return ACL_SUCCESS;
 }
 
-aclError resolve_stream(aclrtStream handle, Stream **out) {
-  Context *context;
+aclError resolve_stream(aclrtStream handle, Stream** out) {
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   if (aclError code = find_stream(handle, out)) return code;
   if ((*out)->device != context->device) {
@@ -327,9 +333,10 @@ aclError resolve_stream(aclrtStream handle, Stream **out) {
   return ACL_SUCCESS;
 }
 
-aclError current_stream_error(Stream *stream) {
+aclError current_stream_error(Stream* stream) {
   if (aclError code = stream->context->sticky.load(std::memory_order_acquire)) {
-    return fail(code, "the context stopped at an earlier failure (ACL_STOP_ON_FAILURE); destroy it or reset the device");
+    return fail(code,
+                "the context stopped at an earlier failure (ACL_STOP_ON_FAILURE); destroy it or reset the device");
   }
   if (device_lost(stream->device)) {
     return fail(ACL_ERROR_RT_SOCKET_CLOSE, "device %d is lost; aclrtResetDeviceForce brings it back", stream->device);
@@ -337,7 +344,7 @@ aclError current_stream_error(Stream *stream) {
   return ACL_SUCCESS;
 }
 
-aclError enqueue(Stream *stream, Task &&task) {
+aclError enqueue(Stream* stream, Task&& task) {
   if (aclError code = current_stream_error(stream)) return code;
   Stream::Item item;
   item.task = std::move(task);
@@ -346,7 +353,7 @@ aclError enqueue(Stream *stream, Task &&task) {
   return stream->push(std::move(item));
 }
 
-aclError synchronize(Stream *stream, int timeout_ms) {
+aclError synchronize(Stream* stream, int timeout_ms) {
   if (stream == Stream::running()) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "a callback must not synchronise the stream that it runs on");
   }
@@ -382,11 +389,11 @@ void occupy(int device, Engine engine, double duration_us) {
 using namespace acl_cpu;
 
 // ---- entry points ------------------------------------------------------------------------------------------------
-static aclError create_stream(aclrtStream *out, uint32_t priority, uint32_t flags) {
+static aclError create_stream(aclrtStream* out, uint32_t priority, uint32_t flags) {
   if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "stream must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
-  Stream *stream = new_stream(context, priority, flags, false);
+  Stream* stream = new_stream(context, priority, flags, false);
   if (stream == nullptr) return ACL_ERROR_RT_NO_STREAM_RESOURCE;
   *out = stream->handle;
   return ACL_SUCCESS;
@@ -394,7 +401,7 @@ static aclError create_stream(aclrtStream *out, uint32_t priority, uint32_t flag
 
 static aclError destroy_stream(aclrtStream handle, bool force) {
   if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the default stream (NULL) cannot be destroyed");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   if (stream == stream->context->default_stream) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the default stream cannot be destroyed");
@@ -414,12 +421,12 @@ static aclError check_timeout(int32_t timeout) {
 #pragma GCC visibility push(default)
 extern "C" {
 
-aclError aclrtCreateStream(aclrtStream *stream) {
+aclError aclrtCreateStream(aclrtStream* stream) {
   ACL_CPU_ENTRY(aclrtCreateStream);
   return create_stream(stream, 0, 0);
 }
 
-aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtCreateStreamWithConfig);
   if (priority > 7) return fail(ACL_ERROR_RT_PARAM_INVALID, "priority must be 0 (highest) to 7, got %u", priority);
   if ((flag & ~0x3Fu) != 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown stream flags 0x%x", flag);
@@ -438,7 +445,7 @@ aclError aclrtDestroyStreamForce(aclrtStream stream) {
 
 aclError aclrtSynchronizeStream(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtSynchronizeStream);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   return synchronize(stream, -1);
 }
@@ -446,15 +453,15 @@ aclError aclrtSynchronizeStream(aclrtStream handle) {
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t timeout) {
   ACL_CPU_ENTRY(aclrtSynchronizeStreamWithTimeout);
   if (aclError code = check_timeout(timeout)) return code;
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   return synchronize(stream, timeout);
 }
 
-aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
+aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus* status) {
   ACL_CPU_ENTRY(aclrtStreamQuery);
   if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   bool done = stream->completed() >= stream->submitted();
   *status = done ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
@@ -464,7 +471,7 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
 
 aclError aclrtStreamAbort(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamAbort);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   stream->abort(ACL_ERROR_RT_STREAM_ABORT);
   return ACL_SUCCESS;
@@ -472,7 +479,7 @@ aclError aclrtStreamAbort(aclrtStream handle) {
 
 aclError aclrtStreamStop(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamStop);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   stream->abort(ACL_ERROR_RT_STREAM_ABORT);
   return ACL_SUCCESS;
@@ -481,7 +488,7 @@ aclError aclrtStreamStop(aclrtStream handle) {
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
   ACL_CPU_ENTRY(aclrtSetStreamFailureMode);
   if (mode > ACL_STOP_ON_FAILURE) return fail(ACL_ERROR_RT_PARAM_INVALID, "mode must be 0 or 1");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   if (mode == ACL_CONTINUE_ON_FAILURE && stream->stop_on_failure) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "ACL_STOP_ON_FAILURE cannot be taken back");
@@ -490,37 +497,37 @@ aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
   return ACL_SUCCESS;
 }
 
-aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
+aclError aclrtStreamGetId(aclrtStream handle, int32_t* streamId) {
   ACL_CPU_ENTRY(aclrtStreamGetId);
   if (streamId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "streamId must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   *streamId = stream->id;
   return ACL_SUCCESS;
 }
 
-aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
+aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t* priority) {
   ACL_CPU_ENTRY(aclrtStreamGetPriority);
   if (priority == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "priority must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   *priority = stream->priority;
   return ACL_SUCCESS;
 }
 
-aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
+aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t* flags) {
   ACL_CPU_ENTRY(aclrtStreamGetFlags);
   if (flags == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flags must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = find_stream(handle, &stream)) return code;
   *flags = stream->flags;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
+aclError aclrtGetStreamAvailableNum(uint32_t* streamCount) {
   ACL_CPU_ENTRY(aclrtGetStreamAvailableNum);
   if (streamCount == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "streamCount must not be NULL");
-  Context *context;
+  Context* context;
   if (aclError code = current_context(&context)) return code;
   *streamCount = uint32_t(std::max(0, kMaxStreams - streams_of[context->device].load()));
   return ACL_SUCCESS;
@@ -529,25 +536,25 @@ aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
 aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtSetStreamOverflowSwitch);
   if (flag > 1) return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must be 0 or 1, got %u", flag);
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   stream->overflow = flag;
   return ACL_SUCCESS;
 }
 
-aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t *flag) {
+aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t* flag) {
   ACL_CPU_ENTRY(aclrtGetStreamOverflowSwitch);
   if (flag == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flag must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   *flag = stream->overflow;
   return ACL_SUCCESS;
 }
 
-aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue *value) {
+aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
   ACL_CPU_ENTRY(aclrtSetStreamAttribute);
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   switch (attr) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
@@ -569,10 +576,10 @@ aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrt
   }
 }
 
-aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue *value) {
+aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
   ACL_CPU_ENTRY(aclrtGetStreamAttribute);
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
-  Stream *stream;
+  Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   *value = {};
   switch (attr) {
