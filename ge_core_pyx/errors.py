@@ -35,6 +35,10 @@ class AclMemoryError(AclError, MemoryError):
     """Device or pinned host memory is exhausted."""
 
 
+class DeviceMemoryError(MemoryError):
+    """A model does not fit on its device; nothing of it was allocated."""
+
+
 class AclTimeoutError(AclError, TimeoutError):
     """A wait for the device reached its limit."""
 

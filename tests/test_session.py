@@ -13,7 +13,7 @@ from oms import numpy_name, write_synthetic
 
 import ge_core
 from ge_core import synthetic
-from ge_core_pyx import acl, dtypes, executor
+from ge_core_pyx import acl, dtypes, slot
 
 ROOT = Path(__file__).parent.parent
 ALLOCATIONS = (
@@ -458,7 +458,7 @@ def test_a_wait_for_the_device_ends_at_its_limit(tmp_path):
         with pytest.raises(ge_core.UnsupportedError, match="no longer runs after a device error"):
             session.run(None, om.random(1))
         time.sleep(0.5)
-    executor.release_abandoned()
+    slot.release_abandoned()
 
 
 RUN_ENTRIES = ["aclrtMemcpyAsync", "aclmdlExecuteAsync", "aclrtSynchronizeStream", "aclmdlSetDynamicBatchSize"]

@@ -29,8 +29,15 @@
   X(aclrtMallocHost)               \
   X(aclrtFreeHost)                 \
   X(aclrtMemcpyAsync)              \
+  X(aclrtStreamQuery)              \
   X(aclCreateDataBuffer)           \
   X(aclDestroyDataBuffer)          \
+  X(aclUpdateDataBuffer)           \
+  X(aclGetDataBufferAddr)          \
+  X(aclCreateTensorDesc)           \
+  X(aclDestroyTensorDesc)          \
+  X(aclGetTensorDescNumDims)       \
+  X(aclGetTensorDescDimV2)         \
   X(aclmdlCreateDesc)              \
   X(aclmdlDestroyDesc)             \
   X(aclmdlGetDesc)                 \
@@ -52,17 +59,26 @@
   X(aclmdlGetInputDynamicGearCount) \
   X(aclmdlGetInputDynamicDims)     \
   X(aclmdlSetDynamicBatchSize)     \
+  X(aclmdlSetDynamicHWSize)        \
+  X(aclmdlSetInputDynamicDims)     \
+  X(aclmdlSetDatasetTensorDesc)    \
+  X(aclmdlGetDatasetTensorDesc)    \
   X(aclmdlCreateDataset)           \
   X(aclmdlDestroyDataset)          \
   X(aclmdlAddDatasetBuffer)        \
   X(aclmdlQuerySize)               \
   X(aclmdlLoadFromFileWithMem)     \
+  X(aclmdlLoadFromFile)            \
+  X(aclmdlExecute)                 \
   X(aclmdlExecuteAsync)            \
   X(aclmdlUnload)
 
-#define ACL_OPTIONAL(X)  \
-  X(aclrtGetVersion)     \
-  X(aclsysGetCANNVersion)
+#define ACL_OPTIONAL(X)             \
+  X(aclrtGetVersion)                \
+  X(aclsysGetCANNVersion)           \
+  X(aclrtSetOpExecuteTimeOutWithMs) \
+  X(aclrtHostRegisterV2)            \
+  X(aclrtHostUnregister)
 
 typedef struct acl_table {
 #define ACL_MEMBER(name) __typeof__(&name) name;
