@@ -775,6 +775,8 @@ def _description_tensors(
         if not set(required) <= keys <= {*required, *optional}:
             got = ", ".join(map(str, tensor)) if keys else repr(tensor)
             raise CompileError(f"{group}[{number}]: expected the keys {', '.join(required)}, got {got}")
+        if not isinstance(tensor["name"], str):
+            raise CompileError(f"{group}[{number}].name: expected a string, got {tensor['name']!r}")
         if not isinstance(tensor["shape"], list) or not all(type(dim) is int and dim >= -1 for dim in tensor["shape"]):
             raise CompileError(f"{group}[{number}].shape: expected numbers >= 0, or -1, got {tensor['shape']!r}")
     return [dict(tensor) for tensor in tensors]

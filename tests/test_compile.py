@@ -754,6 +754,7 @@ def without(key):
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int65", "shape": [-1]}]}, "dtype: expected one of float32"),
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int64", "shape": [1.5]}]}, r"inputs\[0\].shape: expected numbers"),
         (LLAMA | {"inputs": LLAMA["inputs"] * 2}, "every name once"),
+        (LLAMA | {"outputs": [{"name": 4, "dtype": "int8", "shape": [-1]}]}, r"outputs\[0\].name: expected a string"),
         (
             LLAMA | {"outputs": [{"name": "y", "dtype": "int8", "shape": [2, -1]}]},
             r"expected -1 in dim 0, got \[2, -1\]",
