@@ -1,5 +1,6 @@
 """InferenceSession: an om, opened on a device, run on arrays."""
 
+import operator
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -78,7 +79,7 @@ def _tuples(value):
 
 def _checked(path: os.PathLike | str, runtime: str) -> str:
     """The absolute path, after the checks that AscendCL does badly: what is there, and whom it was made for."""
-    absolute = os.path.abspath(os.fspath(path))
+    absolute = os.path.abspath(os.fsdecode(path))
     _inside_roots(absolute)
     om.check(absolute, runtime)
     return absolute
@@ -188,7 +189,7 @@ class InferenceSession:
         gear_plan: str = "smallest",
         gear_times_ms=None,
     ):
-        _positive("slots", slots)
+        slots = _integer("slots", slots)
         ids = _devices(device_id, device_ids)
         if gear_plan not in ("smallest", "time"):
             raise ValueError(f"gear_plan must be 'smallest' or 'time', got {gear_plan!r}")
@@ -339,22 +340,25 @@ class InferenceSession:
         return f"<InferenceSession {self.description.path} on {self.description.runtime}:{ids}>"
 
 
-def _positive(name, value):
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+def _integer(name, value, lowest=1):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not lowest <= number < 2**31:
+        wanted = "a positive integer" if lowest else "a device id"
+        raise ValueError(f"{name} must be {wanted} below 2**31, got {value!r}")
+    return number
 
 
 def _timeout(name, value):
-    if value is None:
-        return -1
-    _positive(name, value)
-    return value
+    return -1 if value is None else _integer(name, value)
 
 
 def _devices(device_id, device_ids):
     if device_ids is None:
-        return (0 if device_id is None else device_id,)
-    ids = tuple(device_ids)
+        return (0 if device_id is None else _integer("device_id", device_id, 0),)
+    ids = tuple(_integer("device_ids", value, 0) for value in device_ids)
     if device_id is not None or not ids or len(set(ids)) != len(ids):
         raise ValueError(
             f"give device_id or device_ids (at least one, each once), got device_id={device_id!r}, device_ids={ids}"

@@ -87,8 +87,9 @@ _HINTS = {
 def _hint(code: int) -> str:
     if code in _HINTS:
         return _HINTS[code]
-    if code // 1000 in (500, 507, 545):
-        return _PLOG.format(os.environ.get("ASCEND_PROCESS_LOG_PATH") or "~/ascend/log")
+    plog = os.path.expanduser(os.environ.get("ASCEND_PROCESS_LOG_PATH") or "~/ascend/log")
+    if code // 1000 in (500, 507, 545) and os.path.isdir(plog):
+        return _PLOG.format(plog)
     return ""
 
 

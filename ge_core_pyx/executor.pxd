@@ -22,7 +22,7 @@ cdef class Executor:
     cdef list sources, output_dtypes, cuts
     cdef tuple output_specs
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
-    cdef object condition, pending, sizes
+    cdef object condition, sizes
     cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
     cdef bint refusing                 # closed, or no device is healthy: every call must say so
     cdef list registered               # pinned memory of the caller: (first address, address after the last)

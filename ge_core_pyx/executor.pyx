@@ -14,6 +14,7 @@ from ge_core_pyx.slot cimport Plan, RangeSlot, Slot, Tensor
 
 import concurrent.futures
 import math
+import operator
 import threading
 import time
 import weakref
@@ -113,7 +114,6 @@ cdef class Executor:
         self.submit_timeout_ms = submit_timeout_ms
         self.execute_timeout_ms = execute_timeout_ms
         self.condition = threading.Condition()
-        self.pending = weakref.WeakSet()
         self.known = {}
         self.registered = []
         self.output_axes = self.pad_values = {}
@@ -402,8 +402,9 @@ cdef class Executor:
         problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
         raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
 
-    def run(self, names, dict feeds not None):
+    def run(self, names, inputs):
         """See InferenceSession.run."""
+        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
         cdef Py_buffer* views
         cdef Py_ssize_t rows
         cdef int filled = 0
@@ -423,8 +424,9 @@ cdef class Executor:
         finally:
             release_buffers(views, filled)
 
-    def submit(self, names, dict feeds not None):
+    def submit(self, names, inputs):
         """See InferenceSession.submit."""
+        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
         cdef Py_buffer* views
         cdef int filled = 0
         if acl.forked or self.refusing:
@@ -513,6 +515,7 @@ cdef class Executor:
                 slot = self._wait()
             part = Part.__new__(Part)
             part.slot = slot
+            slot.future = weakref.ref(future)
             part.plan = self.plan_for(slot, count)
             part.first = first
             part.rows = count
@@ -527,7 +530,6 @@ cdef class Executor:
                     self.release(slot)
             future.parts.append(part)
             first += count
-        self.pending.add(future)
         return future
 
     def _cut(self, Py_ssize_t rows):
@@ -579,7 +581,7 @@ cdef class Executor:
         future.parts = [part]
         future.wanted = wanted
         future.lock = threading.Lock()
-        self.pending.add(future)
+        slot.future = weakref.ref(future)
         return future
 
     def _place(self, shapes):
@@ -658,7 +660,10 @@ cdef class Executor:
 
     def handles(self, size_t rows) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
-        cdef Slot slot = (<Device>self.devices[0]).slots[0]
+        cdef Slot slot
+        if acl.forked or self.refusing:
+            self._refuse()
+        slot = (<Device>self.devices[0]).slots[0]
         cdef int plan = self.plan_for(slot, rows)
         cdef Plan* p = &slot.plans[plan]
         if slot.current != plan:
@@ -712,11 +717,14 @@ cdef class Executor:
         """See InferenceSession.close."""
         cdef Device device
         cdef Future future
+        cdef Slot slot
         if self.closed:
             return
         self.closed = self.refusing = True
-        for future in list(self.pending):
-            future._closing(wait)
+        for slot in [slot for device in self.devices for slot in device.slots]:
+            future = None if slot.future is None else slot.future()
+            if future is not None:
+                future._closing(wait)
         with self.condition:
             self.condition.notify_all()
         first = None
@@ -736,6 +744,21 @@ def _close_quietly(slot):
         slot.close()
     except errors.AclError:
         pass                           # its device failed before
+
+
+def _mapping(inputs):
+    if not hasattr(inputs, "keys"):
+        raise TypeError(f"expected a mapping of input name to array, got {type(inputs).__name__}")
+    return {name: inputs[name] for name in inputs.keys()}
+
+
+def _seconds(timeout):
+    """A time limit in whole milliseconds; -1: none."""
+    if timeout is None:
+        return -1
+    if not isinstance(timeout, (int, float)) or timeout != timeout:
+        raise TypeError(f"timeout: expected seconds or None, got {timeout!r}")
+    return max(0, round(min(timeout, 1e9) * 1000))
 
 
 def _index(specs):
@@ -834,8 +857,9 @@ cdef class Future:
         AclError
             The device failed. CancelledError: the session was closed with wait=False.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        if not self.lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+        limit_ms = _seconds(timeout)
+        deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
+        if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
         try:
             while self.parts:
@@ -864,9 +888,11 @@ cdef class Future:
         return all(part.slot.done() for part in list(self.parts))
 
     def _closing(self, wait):
-        """The session is being closed: get the result now, or give it up."""
+        """The session is being closed: get the result now, or give it up (unless a thread is waiting for it)."""
         cdef Part part
-        with self.lock:
+        if not self.lock.acquire(blocking=wait):
+            return
+        try:
             if wait:
                 try:
                     while self.parts:
@@ -878,6 +904,8 @@ cdef class Future:
                 parts, self.parts = self.parts, []
                 for part in parts:
                     self.executor.release(part.slot)
+        finally:
+            self.lock.release()
 
     def __dealloc__(self):
         cdef Part part
@@ -979,6 +1007,8 @@ cdef class Batch:
 
     def __cinit__(self, Executor executor not None, rows, shapes):
         cdef Py_ssize_t largest = executor.description.max_rows
+        if rows is not None:
+            rows = operator.index(rows)
         if shapes is not None:
             self._by_shapes(executor, rows, shapes)
             return
@@ -1000,9 +1030,12 @@ cdef class Batch:
 
     def _by_shapes(self, Executor executor, rows, shapes):
         specs = executor.description.inputs
-        if rows is not None or set(shapes) != {spec.name for spec in specs}:
+        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
             raise ValueError(f"expected either rows, or the shape of each of {_names(specs)}; got {rows} and {shapes}")
-        wanted = tuple(tuple(shapes[spec.name]) for spec in specs)
+        try:
+            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
+        except TypeError:
+            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
         for spec, shape in zip(specs, wanted):
             if len(shape) != len(spec.shape):
                 raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
@@ -1098,7 +1131,7 @@ cdef class Batch:
                 source.check_row(&view)
                 if row < 0 or row > self.rows - view.shape[0]:
                     raise ValueError(
-                        f"input {name!r}: rows {row}..{row + view.shape[0]} are outside this batch of {self.rows}"
+                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
                     )
                 target += row * tensor.row_nbytes
             with nogil:
@@ -1168,7 +1201,7 @@ cdef class Batch:
             Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
         """
         cdef Slot slot = self.slot
-        cdef int64_t timeout_ms = -1 if timeout is None else max(0, round(timeout * 1000))
+        cdef int64_t timeout_ms = _seconds(timeout)
         cdef aclError rc = 0
         self.alive()
         with nogil:

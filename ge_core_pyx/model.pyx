@@ -164,13 +164,13 @@ cdef list _read_outputs(aclmdlDesc* desc):
     return specs
 
 
-cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list reserved):
+cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list outputs, list reserved):
     cdef aclmdlBatch batch
     cdef aclmdlHW* sizes
     cdef aclmdlIODims* dims
     cdef size_t count = 0, i
     if _text(acl.ACL_DYNAMIC_TENSOR_NAME) not in reserved:
-        dynamic = any(None in spec.shape for spec in inputs)
+        dynamic = any(None in spec.shape for spec in [*inputs, *outputs])
         return ("range", ()) if dynamic else ("static", ())
     if api.aclmdlGetDynamicBatch(desc, &batch) == 0 and batch.batchCount > 0:
         return "batch", tuple(sorted(batch.batch[i] for i in range(batch.batchCount)))
@@ -235,7 +235,7 @@ def _rows(inputs, outputs, gear_kind, gears):
 cdef object _read(aclmdlDesc* desc):
     inputs, reserved = _read_inputs(desc)
     outputs = _read_outputs(desc)
-    gear_kind, gears = _read_gears(desc, inputs, reserved)
+    gear_kind, gears = _read_gears(desc, inputs, outputs, reserved)
     max_rows, not_rows, multiples = _rows(inputs, outputs, gear_kind, gears)
     ranges = _read_ranges(desc) if gear_kind == "range" else ()
     return Description(

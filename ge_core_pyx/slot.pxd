@@ -43,6 +43,8 @@ cdef class Slot:
     cdef int current                   # the plan whose gear is set; -1: none
     cdef int timeout_ms
     cdef int64_t started_ns            # when the batch in flight began
+    cdef bint closing
+    cdef object future                 # weak reference to the Future that started it
     cdef bint in_flight                # work was queued and not awaited yet
     cdef bint failed
     cdef const char* call              # the entry point called last

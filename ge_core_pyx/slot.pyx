@@ -380,17 +380,18 @@ cdef class Slot:
         """Give everything back. A slot that the device may still be using is left alone for the life of the process."""
         cdef bint idle
         cdef int timeout_ms = DRAIN_MS
-        if self.stream is None:
+        if self.closing:
             return
+        self.closing = True
         with nogil:
             idle = self.drained(timeout_ms)
         if not idle:
+            self.closing = False
             abandon(self)
             return
-        stream, self.stream = self.stream, None
         first = None
         for owned in (
-            *self.datasets, self.model, stream,
+            *self.datasets, self.model, self.stream,
             self.pinned_input, self.device_input, self.device_output, self.pinned_output, self.gear_memory,
         ):
             try:
@@ -398,6 +399,7 @@ cdef class Slot:
                     owned.close()
             except errors.AclError as error:
                 first = first or error     # the rest must still be given back
+        self.stream = None
         if first is not None:
             raise first
 

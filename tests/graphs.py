@@ -100,3 +100,23 @@ def nonzero(folder):
     return Graph(
         folder, nodes, [("x", "float32", ["n", "m"])], [("places", "int64", [2, "k"])], input_shape="x:1~64,1~64"
     )
+
+
+def scalars(folder):
+    """A scalar input and a scalar output."""
+    nodes = [
+        helper.make_node("Mul", ["x", "s"], ["y"], "scale"),
+        helper.make_node("ReduceSum", ["y"], ["total"], "sum", keepdims=0),
+    ]
+    return Graph(
+        folder,
+        nodes,
+        [("x", "float32", [2, 3]), ("s", "float32", [])],
+        [("y", "float32", [2, 3]), ("total", "float32", [])],
+    )
+
+
+def fixed_nonzero(folder):
+    """Fixed inputs, and still an output that only the data sizes."""
+    nodes = [helper.make_node("NonZero", ["x"], ["places"], "find")]
+    return Graph(folder, nodes, [("x", "float32", [3, 4])], [("places", "int64", [2, "k"])])

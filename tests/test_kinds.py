@@ -152,6 +152,23 @@ def test_an_output_whose_size_the_data_decides(tmp_path):
             close(session.run(None, {"x": x}), graph.reference({"x": x}))
 
 
+def test_fixed_inputs_with_an_output_whose_size_the_data_decides(tmp_path):
+    graph = graphs.fixed_nonzero(tmp_path)
+    with ge_core.InferenceSession(graph.path) as session:
+        assert session.description.gear_kind == "range"
+        for count in (2, 12, 0):
+            x = np.zeros((3, 4), np.float32)
+            x.flat[:count] = 1
+            close(session.run(None, {"x": x}), graph.reference({"x": x}))
+
+
+def test_scalars(tmp_path):
+    graph = graphs.scalars(tmp_path)
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "s": np.float32(3)}
+    with ge_core.InferenceSession(graph.path) as session:
+        close(session.run(None, feeds), graph.reference({"x": feeds["x"], "s": np.array(3, np.float32)}))
+
+
 def test_slots_of_a_range_model_run_from_many_threads(tmp_path):
     graph = graphs.sequence(tmp_path, ranges="1~4,1~32")
     errors = []
