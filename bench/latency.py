@@ -130,7 +130,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
             c = CPath(bench.c_library, bench.session.native_handles(batch), inputs, buffers)
             add(("c", None), c.once(), lambda: list(buffers.values()))
             if plan.pinned:
-                add(("c-pinned", None), c.once(pinned=True), lambda: list(buffers.values()))
+                add(("c-pinned", None), c.once("c-pinned"), lambda: list(buffers.values()))
         direct: list[np.ndarray] = []
 
         def run_direct() -> None:
