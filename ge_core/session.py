@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ge_core import batching
-from ge_core_pyx import device, errors, executor, model, om
+from ge_core_pyx import device, errors, executor, feeds, model, om
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,8 @@ class InferenceSession:
     description : ModelDescription
     budget : ge_core_pyx.slot.Budget
         Bytes taken on each device; None for range models, which grow.
+    cuts : list of list of int, or None
+        With ``gear_plan="time"``: entry n, how n rows are cut into executions.
 
     Raises
     ------
@@ -199,6 +201,7 @@ class InferenceSession:
         )
         opened = device.open_runtime(runtime)
         absolute = _checked(path, opened.kind)
+        self.cuts = None
         self._executor = executor.Executor(opened, ids, absolute, slots, *limits)
         try:
             self.description = _described(self._executor.description, absolute, opened)
@@ -222,7 +225,8 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        self._executor.set_cuts(batching.cuts(gears, times))
+        self.cuts = batching.cuts(gears, times)
+        self._executor.set_cuts(self.cuts)
 
     def _time(self, rows, repeats=3):
         with self.borrow(rows) as batch:
@@ -270,7 +274,8 @@ class InferenceSession:
         """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or
-        the future died, so results must be taken. Arguments and errors are those of run().
+        the future died, so results must be taken. Arguments and errors are those of run(); a Feed of stage() is taken
+        in place of the dict.
         """
         return self._executor.submit(output_names, inputs)
 
@@ -285,6 +290,29 @@ class InferenceSession:
             Instead of rows, for models with other gears or ranges.
         """
         return self._executor.borrow(rows, shapes)
+
+    def stage(self, values: list) -> feeds.Feed:
+        """Check one request's inputs and hold them, without a copy, for `Batch.put` (requests gathered in one batch) or
+        submit().
+
+        Parameters
+        ----------
+        values : list of ndarray, buffer or DLPack capsule
+            In the order of get_inputs(). They must not change until they were put.
+
+        Raises
+        ------
+        ValueError
+            A wrong dtype or shape, or inputs with different numbers of rows.
+        """
+        return self._executor.stage(values)
+
+    def launch(self, rows: int, puts) -> executor.Batch:
+        """Borrow a batch of `rows`, `Batch.put` each (feed, row, first, count) of `puts`, start it and return it.
+
+        Blocks while no slot is free, at most `submit_timeout_ms`. `Batch.collect` is its other half.
+        """
+        return self._executor.launch(rows, puts)
 
     def register_memory(self, array) -> executor.Registration:
         """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t
 
 from ge_core_pyx.acl cimport aclError
 from ge_core_pyx.device cimport Context
+from ge_core_pyx.feeds cimport Feed, Target
 from ge_core_pyx.memory cimport DeviceBuffer
 from ge_core_pyx.slot cimport Slot
 
@@ -19,6 +20,7 @@ cdef class Executor:
     cdef readonly str path
     cdef readonly object description, budget
     cdef readonly bint closed
+    cdef bint by_rows
     cdef list sources, output_dtypes, cuts
     cdef tuple output_specs
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
@@ -66,3 +68,20 @@ cdef class Future:
 cdef class Hold:
     cdef Executor executor
     cdef Slot slot
+
+
+cdef class Batch:
+    cdef Executor executor
+    cdef Hold hold
+    cdef Slot slot
+    cdef int plan
+    cdef readonly Py_ssize_t rows
+    cdef dict _inputs, _outputs
+
+    cdef int alive(self) except -1
+    cdef tuple _shape(self, shape, int multiple)
+    cdef int _start(self, bint finish) except -1
+    cpdef put(self, Feed feed, Py_ssize_t row=*, Py_ssize_t first=*, Py_ssize_t count=*)
+    cpdef get(self, int index, Target target, Py_ssize_t row=*, Py_ssize_t count=*, Py_ssize_t at=*)
+    cpdef wait(self, timeout=*)
+    cpdef close(self)

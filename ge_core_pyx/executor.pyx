@@ -2,14 +2,14 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
-from ge_core_pyx.arrays cimport Source, view_of
+from ge_core_pyx.arrays cimport Source, buffers, release_buffers, view_of
 from ge_core_pyx.device cimport Context
+from ge_core_pyx.feeds cimport Feed, Target
 from ge_core_pyx.slot cimport Plan, RangeSlot, Slot, Tensor
 
 import concurrent.futures
@@ -53,20 +53,6 @@ cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_
             <char*>targets[i].buf + first * tensor.row_nbytes, <char*>slot.pinned_output.ptr + tensor.offset,
             rows * tensor.row_nbytes,
         )
-
-
-cdef Py_buffer* buffers(int count) except NULL:
-    cdef Py_buffer* result = <Py_buffer*>PyMem_Calloc(max(count, 1), sizeof(Py_buffer))
-    if result == NULL:
-        raise MemoryError()
-    return result
-
-
-cdef void release_buffers(Py_buffer* views, int count) noexcept:
-    cdef int i
-    for i in range(count):
-        PyBuffer_Release(&views[i])
-    PyMem_Free(views)
 
 
 cdef tuple shape_of(Py_buffer* view):
@@ -149,6 +135,7 @@ cdef class Executor:
                 self._add_slot(index)
         slot = (<Device>self.devices[0]).slots[0]
         self.description = slot.description
+        self.by_rows = self.description.max_rows > 0
         self.sources = [Source(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
@@ -426,12 +413,18 @@ cdef class Executor:
 
     def submit(self, names, inputs):
         """See InferenceSession.submit."""
-        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
+        cdef dict feeds
         cdef Py_buffer* views
         cdef int filled = 0
         if acl.forked or self.refusing:
             self._refuse()
         wanted = self._wanted(names)
+        if type(inputs) is Feed:
+            views = (<Feed>inputs).views
+            if self.description.max_rows == 0:
+                return self._submit_whole(views, wanted)
+            return self._submit_rows(views, self._rows_of(views), wanted)
+        feeds = inputs if type(inputs) is dict else _mapping(inputs)
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
@@ -653,6 +646,22 @@ cdef class Executor:
     def register(self, array):
         """See InferenceSession.register_memory."""
         return Registration(self, array)
+
+    def launch(self, Py_ssize_t rows, puts):
+        """See InferenceSession.launch."""
+        cdef Batch batch = Batch.__new__(Batch, self, rows, None)
+        try:
+            for feed, row, first, count in puts:
+                batch.put(feed, row, first, count)
+            batch._start(False)
+        except BaseException:
+            batch.close()
+            raise
+        return batch
+
+    def stage(self, list values) -> Feed:
+        """See InferenceSession.stage."""
+        return Feed.__new__(Feed, self.sources, values, self.by_rows)
 
     def borrow(self, rows=None, shapes=None):
         """See InferenceSession.borrow."""
@@ -998,13 +1007,6 @@ cdef class Batch:
         back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
     """
 
-    cdef Executor executor
-    cdef Hold hold
-    cdef Slot slot
-    cdef int plan
-    cdef readonly Py_ssize_t rows
-    cdef dict _inputs, _outputs
-
     def __cinit__(self, Executor executor not None, rows, shapes):
         cdef Py_ssize_t largest = executor.description.max_rows
         if rows is not None:
@@ -1139,6 +1141,101 @@ cdef class Batch:
         finally:
             PyBuffer_Release(&view)
 
+    cpdef put(self, Feed feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
+        """Copy rows [first, first + count) of a request into rows [row, row + count) of all inputs, without the GIL.
+
+        Parameters
+        ----------
+        feed : Feed
+            Of this session's `stage()`.
+        row, first : int
+        count : int
+            Default: all of the request's rows. For a model without rows leave all three out.
+
+        Raises
+        ------
+        ValueError
+            Rows outside the request or the batch, or shapes that are not this batch's.
+        """
+        cdef Slot slot = self.slot
+        cdef Plan* plan
+        cdef Tensor* tensor
+        cdef size_t row_nbytes
+        cdef int i
+        self.alive()
+        plan = &slot.plans[self.plan]
+        if feed is None or feed.filled != slot.n_inputs or (feed.rows == 0) != (self.rows == 0):
+            raise ValueError("the request was not staged for this batch's model")
+        if count < 0:
+            count = feed.rows
+        if row < 0 or first < 0 or first + count > feed.rows or row + count > self.rows:
+            raise ValueError(
+                f"rows {first}..{first + count} of a request of {feed.rows} do not fit from row {row} on in a batch of "
+                f"{self.rows}"
+            )
+        if self.rows == 0:
+            for i in range(slot.n_inputs):
+                if feed.views[i].len != <Py_ssize_t>plan.inputs[i].nbytes:
+                    raise ValueError(f"the request's shapes {feed.shapes} are not this batch's")
+        with nogil:
+            for i in range(slot.n_inputs):
+                tensor = &plan.inputs[i]
+                row_nbytes = tensor.row_nbytes
+                memcpy(
+                    <char*>slot.pinned_input.ptr + tensor.offset + row * row_nbytes,
+                    <char*>feed.views[i].buf + first * row_nbytes,
+                    count * row_nbytes if self.rows != 0 else tensor.nbytes,
+                )
+
+    cpdef get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
+        """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
+
+        Parameters
+        ----------
+        index : int
+            Of the output, as the model lists them.
+        target : Target
+        row, at : int
+        count : int
+            Default: all of the batch's rows. For a model without rows leave all three out.
+
+        Raises
+        ------
+        ValueError
+            Rows outside the batch or the target.
+        """
+        cdef Slot slot = self.slot
+        cdef Tensor* tensor
+        cdef char* source
+        cdef char* place
+        cdef size_t nbytes, offset
+        self.alive()
+        if target is None or not 0 <= index < slot.n_outputs:
+            raise ValueError(f"output {index} into {target}: this model has {slot.n_outputs} outputs")
+        tensor = &slot.plans[self.plan].outputs[index]
+        if count < 0:
+            count = self.rows
+        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
+        offset = at * tensor.row_nbytes
+        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
+            raise ValueError(
+                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
+                f"{target.nbytes} bytes"
+            )
+        source = <char*>slot.pinned_output.ptr + tensor.offset + row * tensor.row_nbytes
+        place = target.ptr + offset
+        with nogil:
+            memcpy(place, source, nbytes)
+
+    def collect(self, gets):
+        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards."""
+        try:
+            self.wait()
+            for index, target, row, count, at in gets:
+                self.get(index, target, row, count, at)
+        finally:
+            self.close()
+
     cdef int _start(self, bint finish) except -1:
         cdef Slot slot = self.slot
         cdef Plan* plan
@@ -1192,7 +1289,7 @@ cdef class Batch:
             self._outputs = None
         self._start(False)
 
-    def wait(self, timeout=None):
+    cpdef wait(self, timeout=None):
         """Wait for start().
 
         Parameters
@@ -1212,7 +1309,7 @@ cdef class Batch:
         if rc != 0:
             self._fail(rc)
 
-    def close(self):
+    cpdef close(self):
         """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
         self._inputs = self._outputs = None
         self.slot = None
