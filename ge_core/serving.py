@@ -18,8 +18,8 @@ from ge_core import isolated, options, triton_config
 from ge_core.batching import Part, plan, plan_by_cuts
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
-from ge_core.triton_responses import Answers, Kept, Output
-from ge_core_pyx import model
+from ge_core.triton_responses import Answers, Kept, Output, region
+from ge_core_pyx import model, watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
 
 
@@ -66,6 +66,8 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     """
     refuse_numpy_2(pb_utils)
     tune_allocator()
+    if (worker := region()) is not None:
+        watchdog.start(worker)
     config = json.loads(args["model_config"])
     settings = options.parse(_parameters(config), defaults=defaults)
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
@@ -199,7 +201,9 @@ class ServedModel:
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
         self._input_names = tuple(spec.name for spec in description.inputs)
-        self._sent: list[Answer] = []  # Triton may still be reading these answers' tensors
+        self._sent: list[Kept] = []  # Triton may still be reading these
+        for context in session.contexts:
+            watchdog.guard(context)
 
     def _output(self, bound, places) -> Output:
         place = places[bound.spec.name]
@@ -256,6 +260,8 @@ class ServedModel:
 
     def close(self) -> None:
         """Frees the device. Calling it again does nothing."""
+        for context in self._session.contexts:
+            watchdog.release(context)
         self._session.close()
 
     def _alone(self, request):
@@ -313,7 +319,7 @@ class ServedModel:
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
         """Which rows run together; a model without rows runs request by request."""
         cuts = self._session.cuts
-        if not self._by_rows or len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
+        if not self._by_rows or (len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None):
             return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
         executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)

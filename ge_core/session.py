@@ -342,6 +342,11 @@ class InferenceSession:
         """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
         return self._executor.handles(rows)
 
+    @property
+    def contexts(self) -> list:
+        """The session's ge_core_pyx.device.Context on each of its devices."""
+        return [device.context for device in self._executor.devices]
+
     def stats(self) -> dict:
         """Executions (by gear), rows, padded rows, slots, health, and bytes of device and pinned memory held."""
         return self._executor.stats()

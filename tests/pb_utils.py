@@ -109,7 +109,10 @@ class ResponseSender:
 
 class InferenceRequest:
     def __init__(self, inputs, wanted):
-        self._inputs, self._wanted = [Tensor(name, *value) if type(value) is tuple else Tensor(name, value) for name, value in inputs.items()], set(wanted)
+        self._inputs, self._wanted = (
+            [Tensor(name, *value) if type(value) is tuple else Tensor(name, value) for name, value in inputs.items()],
+            set(wanted),
+        )
         self.sender = ResponseSender()
 
     def get_response_sender(self):

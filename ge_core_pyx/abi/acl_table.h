@@ -73,11 +73,12 @@
   X(aclmdlExecuteAsync)                \
   X(aclmdlUnload)
 
-#define ACL_OPTIONAL(X)             \
-  X(aclrtGetVersion)                \
-  X(aclsysGetCANNVersion)           \
-  X(aclrtSetOpExecuteTimeOutWithMs) \
-  X(aclrtHostRegisterV2)            \
+#define ACL_OPTIONAL(X)                \
+  X(aclrtGetVersion)                   \
+  X(aclsysGetCANNVersion)              \
+  X(aclrtSetOpExecuteTimeOutWithMs)    \
+  X(aclrtSynchronizeDeviceWithTimeout) \
+  X(aclrtHostRegisterV2)               \
   X(aclrtHostUnregister)
 
 typedef struct acl_table {
