@@ -1,6 +1,7 @@
 """The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from ge_core_pyx import om
 ROOT = Path(__file__).parents[1]
 CONFORMANCE = ROOT / "tests/conformance"
 SOURCES = sorted(CONFORMANCE.glob("mdl_*.cpp"))
-CASES = [name for source in SOURCES for name in re.findall(r"^CASE\((\w+)", source.read_text(), re.M)]
+CASES = [name for source in SOURCES for name in re.findall(r"^(?:CPU_)?CASE\((\w+)", source.read_text(), re.M)]
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
           "uint64", "bool")  # fmt: skip
 
@@ -126,6 +127,27 @@ MODELS = {
     "zero": manifest([("x", "float32", [0, 4]), ("n", "int8", [5])], [("y", "float32", [0, 2]), ("z", "uint8", [3])]),
     "dtypes": manifest([(f"in_{dtype}", dtype, [2, 7]) for dtype in DTYPES],
                        [(f"out_{dtype}", dtype, [2, 33]) for dtype in DTYPES]),
+    "aipp_static": manifest(
+        [("yuv", "uint8", [2, 12, 10, 1]), ("xrgb", "uint8", [2, 8, 10, 4])], [("y", "float32", [2, 4])],
+        aipp={
+            "yuv": {
+                "mode": "static", "format": "YUV420SP_U8", "crop": [1, 2, 6, 4], "rbuv_swap": True,
+                "source": {"dtype": "float16", "format": "NCHW", "shape": [2, 3, 4, 6]},
+                "matrix": [256, 0, 359, 256, -88, -183, 256, 454, 0], "input_bias": [0, 128, 128],
+                "mean": [104, 117, 123, 0], "min": [0, 0, 0, 0], "var_reci": [0.5, 0.5, 0.5, 1],
+            },
+            "xrgb": {
+                "mode": "static", "format": "XRGB8888_U8", "ax_swap": True,
+                "source": {"dtype": "float32", "format": "NHWC", "shape": [2, 8, 10, 3]},
+            },
+        },
+    ),
+    "aipp_dynamic": manifest(
+        [("image", "uint8", [-1, 8, 8, 3]), ("n", "int16", [-1])], [("y", "float32", [-1, 4])],
+        {"kind": "batch", "values": [1, 4]}, shapes=[[[1, 4], [4, 4]]],
+        aipp={"image": {"mode": "dynamic", "format": "RGB888_U8",
+                        "source": {"dtype": "float32", "format": "NCHW", "shape": [-1, 3, 6, 6]}}},
+    ),
     "long": manifest([("i" * 150, "float32", [2])], [("o" * 150, "float32", [2])]),
 }  # fmt: skip
 
@@ -213,6 +235,48 @@ def test_what_is_not_supported_says_so():
     for name in absent:
         assert getattr(library, name)() == (0 if name == "aclmdlBundleCreateQueryInfo" else 207000), name
         assert name.encode() in library.aclGetRecentErrMsg(), name
+
+
+SOURCE = {"dtype": "float32", "format": "NCHW", "shape": [1, 3, 6, 6]}
+AIPP = {"mode": "static", "format": "RGB888_U8", "source": SOURCE}
+
+
+@pytest.mark.parametrize(
+    "aipp, text",
+    [
+        ([], "expected an object that names inputs"),
+        ({"y": AIPP}, "y|expected names of inputs"),
+        ({"x": AIPP | {"mode": "none"}}, "mode: expected 'static' or 'dynamic'"),
+        ({"x": AIPP | {"format": "RAW10"}}, "format"),
+        ({"x": AIPP | {"format": "XRGB8888_U8"}}, "uint8 images"),
+        ({"x": AIPP | {"format": "YUV420SP_U8"}}, "uint8 images"),
+        ({"x": AIPP | {"source": SOURCE | {"shape": [1, 3, -1, 6]}}}, "source"),
+        ({"x": AIPP | {"source": SOURCE | {"format": "ND"}}}, "source.*format"),
+        ({"x": AIPP | {"crop": [1, 2, 3]}}, "crop: expected 4 numbers"),
+        ({"x": AIPP | {"mean": [0, 0, 0, 256]}}, "mean"),
+        ({"x": AIPP | {"ax_swap": 1}}, "ax_swap: expected true or false"),
+        ({"x": AIPP | {"blur": 1}}, "unknown key 'blur'"),
+        ({"x": {"mode": "static"}}, "missing"),
+    ],
+)
+def test_bad_aipp_is_refused_by_both_readers(program, tmp_path, aipp, text):
+    image = manifest([("x", "uint8", [1, 8, 8, 3])], [("y", "float32", [1, 4])])
+    with pytest.raises(ValueError, match=text):
+        om.check_manifest(image | {"aipp": aipp})
+    path = tmp_path / "wrong.om"
+    path.write_bytes(container(json.dumps(image | {"aipp": aipp}).encode()))
+    assert "[545001]" in refusal(program, path)
+    om.write(path, image | {"aipp": {"x": AIPP}})
+    assert om.read_manifest(path)["aipp"] == {"x": AIPP}
+
+
+def test_aipp_goes_with_batch_gears_of_synthetic_models_only():
+    image = manifest([("x", "uint8", [1, 8, 8, 3])], [("y", "float32", [1, 4])], aipp={"x": AIPP})
+    om.check_manifest(image)
+    with pytest.raises(ValueError, match="images are not preprocessed"):
+        om.check_manifest(image | {"kind": "graph"})
+    with pytest.raises(ValueError, match="batch gears or none"):
+        om.check_manifest(image | {"ranges": {"x": [[1, 1], [8, 8], [8, 8], [3, 3]]}})
 
 
 # --- real graphs ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ constexpr size_t kAnyInput = static_cast<size_t>(-1);
 void describe(aclmdlDesc& desc, std::shared_ptr<const Manifest> manifest, uint32_t model_id) {
   desc.inputs = manifest->inputs;
   if (manifest->geared()) desc.inputs.push_back(gear_tensor(*manifest));
+  if (manifest->dynamic_aipp_input() >= 0) desc.inputs.push_back(aipp_tensor(*manifest));
   desc.manifest = std::move(manifest);
   desc.model_id = model_id;
 }
@@ -49,12 +50,15 @@ void write_dims(aclmdlIODims* out, const std::string& name, const Dims& dims) {
   std::copy(dims.begin(), dims.end(), out->dims);
 }
 
-aclError input_dims(const aclmdlDesc* desc, size_t index, aclmdlIODims* dims, const char* call) {
+// `as_image`: an input with static AIPP in n, h, w, c of its image, else in the dims whose product is its size.
+aclError input_dims(const aclmdlDesc* desc, size_t index, aclmdlIODims* dims, bool as_image, const char* call) {
   const Tensor* tensor = input_of(desc, index);
   if (!tensor || !dims)
     return acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "%s: expected a filled desc, an input index and room for dims", call);
   return guarded([&]() -> aclError {
-    return write_dims(dims, shown_name(*desc, *tensor, "input", index), tensor->shape), ACL_SUCCESS;
+    const bool image = as_image && tensor->aipp && !tensor->aipp->dynamic;
+    const Dims shown = image ? tensor->aipp->image(tensor->shape) : tensor->shape;
+    return write_dims(dims, shown_name(*desc, *tensor, "input", index), shown), ACL_SUCCESS;
   });
 }
 
@@ -130,12 +134,12 @@ size_t aclmdlGetOutputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
 
 aclError aclmdlGetInputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDims);
-  return input_dims(modelDesc, index, dims, __func__);
+  return input_dims(modelDesc, index, dims, true, __func__);
 }
 
 aclError aclmdlGetInputDimsV2(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDimsV2);
-  return input_dims(modelDesc, index, dims, __func__);
+  return input_dims(modelDesc, index, dims, false, __func__);
 }
 
 aclError aclmdlGetInputDimsRange(const aclmdlDesc* modelDesc, size_t index, aclmdlIODimsRange* dimsRange) {

@@ -259,6 +259,8 @@ void Model::prepare_gear(Launch& launch, const aclmdlDataset& input, const aclmd
   if (input.entries.size() != input_count() || output.entries.size() != model.outputs.size())
     refuse(ACL_ERROR_GE_PARAM_INVALID, "model %u: expected %zu input and %zu output buffers, got %zu and %zu", id,
            input_count(), model.outputs.size(), input.entries.size(), output.entries.size());
+  if (model.dynamic_aipp_input() >= 0 && input.aipp_model != id)
+    refuse(ACL_ERROR_GE_FAILURE, "model %u: its AIPP parameters were not set; call aclmdlSetInputAIPP first", id);
   const bool set = model.geared() && input.gear_model == id;
   const size_t gear = set ? input.gear : model.largest_gear;
   launch.call.gear = gear;

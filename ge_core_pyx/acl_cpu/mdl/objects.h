@@ -31,6 +31,7 @@ struct aclmdlDataset {
   // The gear that a setter noted, for which model, and where it wrote the values.
   uint32_t gear_model = 0;
   size_t gear = 0, gear_index = 0;
+  uint32_t aipp_model = 0;  // the model whose dynamic AIPP parameters were set
 };
 
 struct aclmdlDesc {
