@@ -66,7 +66,10 @@ aclError set_gear(uint32_t id, aclmdlDataset& dataset, size_t index, GearKind ki
   char* target = acl_cpu::host_alias(buffer.data, count * (wide ? 8 : 4));
   if (!target)
     refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the gear buffer is not device memory of this size", id);
-  for (size_t i = 0; i < count; ++i) memcpy(target + i * (wide ? 8 : 4), &values[i], wide ? 8 : 4);
+  {
+    std::lock_guard<std::mutex> lock(gear_buffer_mutex());
+    for (size_t i = 0; i < count; ++i) memcpy(target + i * (wide ? 8 : 4), &values[i], wide ? 8 : 4);
+  }
   dataset.gear_model = id;
   dataset.gear = static_cast<size_t>(gear);
   dataset.gear_index = index;

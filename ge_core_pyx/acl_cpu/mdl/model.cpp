@@ -22,6 +22,7 @@ struct Globals {
   std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
   std::map<Fingerprint, std::weak_ptr<const Program>> programs;
 
+  std::mutex gear_buffer_mutex;
   std::mutex work_mutex;
   std::map<const void*, const Launch*> work_in_use;
 };
@@ -124,6 +125,8 @@ size_t weight_nbytes(const Manifest& manifest, const Om& om) {
   return std::max(manifest.weight_nbytes ? manifest.weight_nbytes : om.onnx().size(), kSmallest);
 }
 
+std::mutex& gear_buffer_mutex() { return globals.gear_buffer_mutex; }
+
 size_t work_nbytes(const Manifest& manifest) { return std::max(manifest.work_nbytes, kSmallest); }
 
 // ---- one execution -----------------------------------------------------------------------------------------------
@@ -217,6 +220,7 @@ void Model::check_memory(Launch& launch) {
              i < manifest().inputs.size() ? i : i - manifest().inputs.size());
   }
   if (const Launch::Region& buffer = launch.gear_buffer; buffer.address) {
+    std::lock_guard<std::mutex> lock(globals.gear_buffer_mutex);
     const char* written = host_alias(buffer.address, buffer.nbytes);
     if (!written || !holds_gear(written, buffer.nbytes, manifest().gears[launch.call.gear]))
       refuse(

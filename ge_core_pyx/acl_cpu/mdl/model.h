@@ -121,6 +121,9 @@ class Model : public std::enable_shared_from_this<Model> {
   std::vector<Launch*> free_;
 };
 
+// Held while gear values are written or compared: a program may rewrite them while an execution is queued.
+std::mutex& gear_buffer_mutex();
+
 uint32_t load(const Om& om, const Placement& placement);
 std::shared_ptr<Model> find_model(uint32_t id);  // throws Failure (145003)
 aclError unload(uint32_t id);
