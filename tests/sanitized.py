@@ -34,7 +34,7 @@ class Build:
         self.flags = ["-std=c++17", optimize, "-g1", "-fPIC", "-pthread", *FLAGS[kind]]
         self.flags += ["-DCONFORMANCE_API=9", f"-I{ROOT / 'ge_core_pyx/abi'}", f"-I{ROOT / 'ge_core_pyx/acl_cpu'}"]
         groups = {
-            "library": sorted((ROOT / "ge_core_pyx/acl_cpu").glob("*/*.cpp")),
+            "library": [path for half in ("rt", "mdl") for path in sorted((ROOT / "ge_core_pyx/acl_cpu" / half).glob("*.cpp"))],
             "rt": sorted((ROOT / "tests/conformance").glob("rt_*.cpp")),
             "mdl": sorted((ROOT / "tests/conformance").glob("mdl_*.cpp")),
         }

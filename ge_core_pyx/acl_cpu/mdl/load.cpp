@@ -215,7 +215,7 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelI
       return fail(ACL_ERROR_API_NOT_SUPPORT,
                   "aclmdlLoadWithConfig: queues are not supported by the CPU implementation");
     default:
-      ACL_CPU_REQUIRE(false, "expected ACL_MDL_LOAD_TYPE_SIZET from 1 to 6");
+      return fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadWithConfig: expected ACL_MDL_LOAD_TYPE_SIZET from 1 to 6");
   }
 }
 
