@@ -23,10 +23,10 @@ static bool documented(aclError code) {
 namespace {
 
 constexpr const char* kOms[] = {"static", "batch", "range"};
-constexpr const char* kFaulty[] = {"aclmdlLoadFromFile", "aclmdlExecute",    "aclmdlExecuteAsync",
-                                   "aclmdlUnload",       "aclmdlGetDesc",    "aclmdlCreateDataset",
-                                   "aclrtMalloc",        "aclrtFree",        "aclrtMemcpyAsync",
-                                   "aclrtCreateStream",  "aclrtMallocHost",  "aclmdlSetDynamicBatchSize",
+constexpr const char* kFaulty[] = {"aclmdlLoadFromFile", "aclmdlExecute",      "aclmdlExecuteAsync",
+                                   "aclmdlUnload",       "aclmdlGetDesc",      "aclmdlCreateDataset",
+                                   "aclrtMalloc",        "aclrtFree",          "aclrtMemcpyAsync",
+                                   "aclrtCreateStream",  "aclrtMallocHost",    "aclmdlSetDynamicBatchSize",
                                    "aclrtRecordEvent",   "aclCreateDataBuffer"};
 constexpr const char* kEffects[] = {"task", "delay"};
 
@@ -192,8 +192,8 @@ CPU_CASE(mixed_calls_of_64_threads_with_random_faults, "16 no crash, documented 
     TRUE(counter("calls.aclmdlExecuteAsync") > 1000);
     for (const char* entry : kFaulty) fail_call(entry, 0, 0);
     for (Worker& worker : workers) worker.end();
-    for (const char* kind : {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "host_memory",
-                             "stream", "event"})
+    for (const char* kind :
+         {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "host_memory", "stream", "event"})
       EQ(counter(std::string("live.") + kind), 0);
     EQ(counter("bytes.device"), 0);
     EQ(counter("bytes.pinned"), 0);

@@ -110,7 +110,8 @@ void write_parameters(aclAippInfo* info, const Aipp& aipp, const Dims& image) {
   float* minimum[] = {&info->minChn0, &info->minChn1, &info->minChn2, &info->minChn3};
   float* reciprocal[] = {&info->varReciChn0, &info->varReciChn1, &info->varReciChn2, &info->varReciChn3};
   auto write = [](auto& fields, const auto& values) {
-    for (size_t i = 0; i < std::size(values); ++i) *fields[i] = std::remove_reference_t<decltype(*fields[i])>(values[i]);
+    for (size_t i = 0; i < std::size(values); ++i)
+      *fields[i] = std::remove_reference_t<decltype(*fields[i])>(values[i]);
   };
   write(crop, aipp.crop);
   write(padding, aipp.padding);
@@ -312,8 +313,7 @@ aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo* aip
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(modelId);
     const Tensor& input = input_of(*model, index);
-    if (!input.aipp)
-      refuse(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u, input %zu: compiled without AIPP", modelId, index);
+    if (!input.aipp) refuse(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u, input %zu: compiled without AIPP", modelId, index);
     const Aipp& aipp = *input.aipp;
     memset(static_cast<void*>(aippInfo), 0, sizeof *aippInfo);
     if (!aipp.dynamic) write_parameters(aippInfo, aipp, aipp.image(input.shape));

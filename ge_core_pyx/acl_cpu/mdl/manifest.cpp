@@ -213,8 +213,9 @@ Aipp read_aipp(const Json& json, const Tensor& input) {
   const Dims& dims = input.shape;
   bool fits = input.dtype.acl == ACL_UINT8 && dims.size() == 4 && dims[1] > 0 && dims[2] > 0;
   fits = fits && dims[3] == row->channels && (row->acl != ACL_YUV420SP_U8 || dims[1] % 3 == 0);
-  if (!fits) wrong(input.name + ": expected uint8 images [n, h, w, " + std::to_string(row->channels) + "]" +
-                   (row->acl == ACL_YUV420SP_U8 ? ", where h is 3/2 of the image's" : ""));
+  if (!fits)
+    wrong(input.name + ": expected uint8 images [n, h, w, " + std::to_string(row->channels) + "]" +
+          (row->acl == ACL_YUV420SP_U8 ? ", where h is 3/2 of the image's" : ""));
   const Json& source = need(json, "source", "aipp");
   only_keys(source, "aipp: source", {"dtype", "format", "shape"});
   const DType* dtype = find_dtype(need(source, "dtype", "aipp: source").as_string("aipp: source: dtype"));

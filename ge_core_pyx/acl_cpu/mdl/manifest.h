@@ -47,14 +47,14 @@ struct Tensor {
 struct Aipp {
   bool dynamic = false;
   aclAippInputFormat format = ACL_RGB888_U8;
-  Tensor source;  // the graph's input, which preprocessing makes from the image
+  Tensor source;                          // the graph's input, which preprocessing makes from the image
   int64_t crop[4] = {}, padding[4] = {};  // left, top, width, height; left, right, top, bottom
   int64_t matrix[9] = {}, input_bias[3] = {}, output_bias[3] = {}, mean[4] = {};
   double minimum[4] = {}, reciprocal[4] = {};
   bool crops = false, pads = false, converts = false, swaps_rbuv = false, swaps_ax = false;
 
   static size_t data_nbytes(uint64_t batch) { return 64 + batch * 96; }  // a parameter set: a head, a block per image
-  Dims image(const Dims& dims) const;  // n, h, w, c of an input of these dims
+  Dims image(const Dims& dims) const;                                    // n, h, w, c of an input of these dims
 };
 
 enum class GearKind { kNone, kBatch, kImageSize, kDims };
