@@ -262,3 +262,30 @@ def test_processes_share_one_engine(share):
     each = [shared.answer() for shared in (first, second)]
     assert time.monotonic() - start >= 0.4
     assert max(each) >= 0.39
+
+
+# --- what is written about it -----------------------------------------------------------------------------------------
+
+
+def test_the_readme_is_up_to_date():
+    command = [sys.executable, ROOT / "ge_core_pyx/acl_cpu/readme.py", "--check"]
+    assert subprocess.run(command).returncode == 0, "run ge_core_pyx/acl_cpu/readme.py"
+
+
+def test_the_readme_lists_every_entry_point_once():
+    text = (ROOT / "ge_core_pyx/acl_cpu/README.md").read_text().split("## Entry points\n")[1]
+    listed = re.findall(r"`(acl\w+)`(?: 9)?(?: \||,)", text)
+    assert sorted(listed) == sorted(rows({"V8", "V9"}, {"RT", "MDL"}))
+
+
+def test_info_shows_the_counters():
+    command = [sys.executable, "-c", "from ge_core.cli import app; app()", "info", "--json"]
+    environ = clean_environ(PYTHONPATH=str(ROOT), GE_CORE_RUNTIME="cpu")
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    counters = json.loads(done.stdout)["counters"]
+    assert counters["calls"]["aclInit"] == 1
+    assert counters["calls"]["aclrtGetMemInfo"] >= 1
+    kinds = "stream event context model dataset data_buffer tensor_desc desc device_memory host_memory"
+    assert set(counters["live"]) == set(kinds.split())
+    for moment in ("bytes", "peak"):
+        assert set(counters[moment]) == {"device", "pinned"}

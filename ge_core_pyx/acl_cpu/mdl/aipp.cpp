@@ -279,13 +279,13 @@ aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP* aippParmsSet, float dtcPixelVarRe
 }
 
 aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aippParmsSet) {
-  ACL_CPU_ENTRY(aclmdlSetInputAIPP);
+  ACL_CPU_ENTRY(aclmdlSetInputAIPP);  // approximate: written to its input; images are not preprocessed
   return attach(modelId, dataset, index, aippParmsSet, true, __func__);
 }
 
 aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset* dataset, size_t index,
                                    const aclmdlAIPP* aippParmsSet) {
-  ACL_CPU_ENTRY(aclmdlSetAIPPByInputIndex);
+  ACL_CPU_ENTRY(aclmdlSetAIPPByInputIndex);  // approximate: written to its input; images are not preprocessed
   return attach(modelId, dataset, index, aippParmsSet, false, __func__);
 }
 

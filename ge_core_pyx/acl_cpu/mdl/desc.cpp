@@ -99,13 +99,13 @@ aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
 }
 
 aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
-  ACL_CPU_ENTRY(aclmdlGetDescFromFile);
+  ACL_CPU_ENTRY(aclmdlGetDescFromFile);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(modelDesc && modelPath, "expected a model desc and a path");
   return guarded([&] { return describe_om(modelDesc, Om::open(modelPath)); });
 }
 
 aclError aclmdlGetDescFromMem(aclmdlDesc* modelDesc, const void* model, size_t modelSize) {
-  ACL_CPU_ENTRY(aclmdlGetDescFromMem);
+  ACL_CPU_ENTRY(aclmdlGetDescFromMem);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(modelDesc && model && modelSize > 0, "expected a model desc, a model and its size");
   return guarded([&] { return describe_om(modelDesc, Om::view(model, modelSize)); });
 }
@@ -182,7 +182,7 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmd
 }
 
 const char* aclmdlGetOpAttr(aclmdlDesc* modelDesc, const char* opName, const char* attr) {
-  ACL_CPU_ENTRY_OR(aclmdlGetOpAttr, nullptr);
+  ACL_CPU_ENTRY_OR(aclmdlGetOpAttr, nullptr);  // approximate: a CPU om keeps no attributes: always empty
   if (!filled(modelDesc) || !opName || !attr) {
     acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetOpAttr: expected a filled desc, an operator and an attribute");
     return nullptr;

@@ -112,27 +112,27 @@ aclError read_option(const void* value, size_t nbytes, T* target) {
 // ---- load and unload ---------------------------------------------------------------------------------------------
 
 aclError aclmdlLoadFromFile(const char* modelPath, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadFromFile);
+  ACL_CPU_ENTRY(aclmdlLoadFromFile);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(modelPath && modelId, "expected a path and room for the model id");
   return guarded([&] { return load_om(Om::open(modelPath), modelId); });
 }
 
 aclError aclmdlLoadFromMem(const void* model, size_t modelSize, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadFromMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromMem);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(model && modelSize > 0 && modelId, "expected a model, its size and room for the model id");
   return guarded([&] { return load_om(Om::view(model, modelSize), modelId); });
 }
 
 aclError aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, void* workPtr, size_t workSize,
                                    void* weightPtr, size_t weightSize) {
-  ACL_CPU_ENTRY(aclmdlLoadFromFileWithMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromFileWithMem);  // approximate: oms compiled for the CPU; weights stay on the host
   ACL_CPU_REQUIRE(modelPath && modelId, "expected a path and room for the model id");
   return guarded([&] { return load_om(Om::open(modelPath), modelId, {workPtr, weightPtr, workSize, weightSize}); });
 }
 
 aclError aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t* modelId, void* workPtr,
                                   size_t workSize, void* weightPtr, size_t weightSize) {
-  ACL_CPU_ENTRY(aclmdlLoadFromMemWithMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromMemWithMem);  // approximate: oms compiled for the CPU; weights stay on the host
   ACL_CPU_REQUIRE(model && modelSize > 0 && modelId, "expected a model, its size and room for the model id");
   return guarded(
       [&] { return load_om(Om::view(model, modelSize), modelId, {workPtr, weightPtr, workSize, weightSize}); });
@@ -152,7 +152,7 @@ aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle* handle) {
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, const void* attrValue,
                             size_t valueSize) {
-  ACL_CPU_ENTRY(aclmdlSetConfigOpt);
+  ACL_CPU_ENTRY(aclmdlSetConfigOpt);  // approximate: priority, malloc policy and the like are checked and ignored
   ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;
@@ -195,7 +195,7 @@ aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, c
 }
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadWithConfig);
+  ACL_CPU_ENTRY(aclmdlLoadWithConfig);  // approximate: oms compiled for the CPU, without queues
   ACL_CPU_REQUIRE(handle && modelId, "expected a config handle and room for the model id");
   const bool with_memory =
       handle->load_type == ACL_MDL_LOAD_FROM_FILE_WITH_MEM || handle->load_type == ACL_MDL_LOAD_FROM_MEM_WITH_MEM;
@@ -225,20 +225,20 @@ aclError aclmdlUnload(uint32_t modelId) {
 }
 
 aclError aclmdlQuerySize(const char* fileName, size_t* workSize, size_t* weightSize) {
-  ACL_CPU_ENTRY(aclmdlQuerySize);
+  ACL_CPU_ENTRY(aclmdlQuerySize);  // approximate: the size of the weights, 512 bytes of work memory unless declared
   ACL_CPU_REQUIRE(fileName && workSize && weightSize, "expected a path and room for two sizes");
   return guarded([&] { return query(Om::open(fileName), workSize, weightSize); });
 }
 
 aclError aclmdlQuerySizeFromMem(const void* model, size_t modelSize, size_t* workSize, size_t* weightSize) {
-  ACL_CPU_ENTRY(aclmdlQuerySizeFromMem);
+  ACL_CPU_ENTRY(aclmdlQuerySizeFromMem);  // approximate: as aclmdlQuerySize
   ACL_CPU_REQUIRE(model && modelSize > 0 && workSize && weightSize,
                   "expected a model, its size and room for two sizes");
   return guarded([&] { return query(Om::view(model, modelSize), workSize, weightSize); });
 }
 
 aclError aclmdlSetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t* attrValue) {
-  ACL_CPU_ENTRY(aclmdlSetAttribute);
+  ACL_CPU_ENTRY(aclmdlSetAttribute);  // approximate: kept, no effect
   ACL_CPU_REQUIRE(attrValue && attr == ACL_MDL_ATTR_PRIORITY_INT32, "expected ACL_MDL_ATTR_PRIORITY_INT32 and a value");
   return guarded([&]() -> aclError {
     find_model(modelId)->priority.store(attrValue->mdlPriority, std::memory_order_relaxed);
@@ -247,7 +247,7 @@ aclError aclmdlSetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t
 }
 
 aclError aclmdlGetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t* attrValue) {
-  ACL_CPU_ENTRY(aclmdlGetAttribute);
+  ACL_CPU_ENTRY(aclmdlGetAttribute);  // approximate: as set
   ACL_CPU_REQUIRE(attrValue && attr == ACL_MDL_ATTR_PRIORITY_INT32, "expected ACL_MDL_ATTR_PRIORITY_INT32 and a value");
   return guarded([&]() -> aclError {
     attrValue->mdlPriority = find_model(modelId)->priority.load(std::memory_order_relaxed);
@@ -315,7 +315,7 @@ aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle* handle) {
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfigAttr attr, const void* attrValue,
                                 size_t valueSize) {
-  ACL_CPU_ENTRY(aclmdlSetExecConfigOpt);
+  ACL_CPU_ENTRY(aclmdlSetExecConfigOpt);  // approximate: the stream timeout is honoured, the rest checked and ignored
   ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;

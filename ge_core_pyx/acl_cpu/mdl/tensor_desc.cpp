@@ -60,7 +60,7 @@ aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t d
 }
 
 aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t valueRange[][2]) {
-  ACL_CPU_ENTRY(aclSetTensorValueRange);
+  ACL_CPU_ENTRY(aclSetTensorValueRange);  // approximate: kept; no operator calls use it
   ACL_CPU_REQUIRE(desc && (valueCount == 0 || valueRange), "expected a tensor desc and ranges");
   return guarded([&]() -> aclError { return set_ranges(desc->value_range, valueCount, valueRange), ACL_SUCCESS; });
 }
@@ -181,20 +181,20 @@ void* aclGetTensorDescAddress(const aclTensorDesc* desc) {
 }
 
 aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputName) {
-  ACL_CPU_ENTRY(aclSetTensorDynamicInput);
+  ACL_CPU_ENTRY(aclSetTensorDynamicInput);  // approximate: kept; no operator calls use it
   ACL_CPU_REQUIRE(desc && dynamicInputName, "expected a tensor desc and a name");
   return guarded([&]() -> aclError { return desc->dynamic_input = dynamicInputName, ACL_SUCCESS; });
 }
 
 aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length) {
-  ACL_CPU_ENTRY(aclSetTensorConst);
+  ACL_CPU_ENTRY(aclSetTensorConst);  // approximate: kept; no operator calls use it
   ACL_CPU_REQUIRE(desc && dataBuffer && length > 0, "expected a tensor desc, data and its length");
   const char* bytes = static_cast<const char*>(dataBuffer);
   return guarded([&]() -> aclError { return desc->constant.assign(bytes, bytes + length), ACL_SUCCESS; });
 }
 
 aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType) {
-  ACL_CPU_ENTRY(aclSetTensorPlaceMent);
+  ACL_CPU_ENTRY(aclSetTensorPlaceMent);  // approximate: kept; no operator calls use it
   ACL_CPU_REQUIRE(desc, "expected a tensor desc");
   desc->placement = memType;
   return ACL_SUCCESS;

@@ -427,7 +427,7 @@ aclError aclrtCreateStream(aclrtStream* stream) {
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag) {
-  ACL_CPU_ENTRY(aclrtCreateStreamWithConfig);
+  ACL_CPU_ENTRY(aclrtCreateStreamWithConfig);  // approximate: priority and flags are kept, not honoured
   if (priority > 7) return fail(ACL_ERROR_RT_PARAM_INVALID, "priority must be 0 (highest) to 7, got %u", priority);
   if ((flag & ~0x3Fu) != 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown stream flags 0x%x", flag);
   return create_stream(stream, priority, flag);
@@ -478,7 +478,7 @@ aclError aclrtStreamAbort(aclrtStream handle) {
 }
 
 aclError aclrtStreamStop(aclrtStream handle) {
-  ACL_CPU_ENTRY(aclrtStreamStop);
+  ACL_CPU_ENTRY(aclrtStreamStop);  // approximate: the same as aclrtStreamAbort
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   stream->abort(ACL_ERROR_RT_STREAM_ABORT);
@@ -534,7 +534,7 @@ aclError aclrtGetStreamAvailableNum(uint32_t* streamCount) {
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
-  ACL_CPU_ENTRY(aclrtSetStreamOverflowSwitch);
+  ACL_CPU_ENTRY(aclrtSetStreamOverflowSwitch);  // approximate: kept; nothing overflows
   if (flag > 1) return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must be 0 or 1, got %u", flag);
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -543,7 +543,7 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
 }
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t* flag) {
-  ACL_CPU_ENTRY(aclrtGetStreamOverflowSwitch);
+  ACL_CPU_ENTRY(aclrtGetStreamOverflowSwitch);  // approximate: as set
   if (flag == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flag must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -552,7 +552,7 @@ aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t* flag) {
 }
 
 aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
-  ACL_CPU_ENTRY(aclrtSetStreamAttribute);
+  ACL_CPU_ENTRY(aclrtSetStreamAttribute);  // approximate: failure mode is honoured; overflow, tag and priority are kept
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -577,7 +577,7 @@ aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrt
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
-  ACL_CPU_ENTRY(aclrtGetStreamAttribute);
+  ACL_CPU_ENTRY(aclrtGetStreamAttribute);  // approximate: as set
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
