@@ -5,10 +5,11 @@
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::fail;
 
 // As the device reads it: a head, then one block per image.
-struct aclmdlAIPP {
+struct aclmdlAIPP : acl_cpu::Handled {
   struct Head {
     uint8_t input_format = 0;
     int8_t csc = 0, rbuv_swap = 0, ax_swap = 0, batch = 0;
@@ -37,7 +38,7 @@ namespace {
 static_assert(sizeof(aclmdlAIPP::Head) == 64 && sizeof(aclmdlAIPP::Image) == 96, "as Aipp::data_nbytes says");
 
 aclmdlAIPP::Image* image(aclmdlAIPP* aipp, uint64_t index) {
-  return aipp && index < aipp->images.size() ? &aipp->images[index] : nullptr;
+  return alive(aipp) && index < aipp->images.size() ? &aipp->images[index] : nullptr;
 }
 
 const Tensor& input_of(const Model& model, size_t index) {
@@ -53,7 +54,7 @@ size_t data_index(const Model& model) { return model.input_count() - 1; }  // of
 // Writes the parameters into their input's buffer, blocking, and notes that this dataset has them.
 aclError attach(uint32_t model_id, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aipp, bool data_input,
                 const char* call) {
-  ACL_CPU_REQUIRE(dataset && aipp, "expected a dataset and an AIPP parameter set");
+  ACL_CPU_REQUIRE(alive(dataset) && alive(aipp), "expected a dataset and an AIPP parameter set");
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(model_id);
     input_of(*model, index);
@@ -68,7 +69,7 @@ aclError attach(uint32_t model_id, aclmdlDataset* dataset, size_t index, const a
     if (aipp->images.size() != largest_batch(model->manifest()))
       refuse(ACL_ERROR_INVALID_PARAM, "%s: expected parameters of %llu images, got %zu", call,
              static_cast<unsigned long long>(largest_batch(model->manifest())), aipp->images.size());
-    const aclDataBuffer& buffer = *dataset->entries[data_index(*model)].buffer;
+    const aclDataBuffer& buffer = buffer_of(*dataset, data_index(*model));
     const size_t nbytes = Aipp::data_nbytes(aipp->images.size());
     if (!buffer.data) refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the AIPP buffer is NULL", model_id);
     if (buffer.size < nbytes)
@@ -141,8 +142,7 @@ aclmdlAIPP* aclmdlCreateAIPP(uint64_t batchSize) {
 
 aclError aclmdlDestroyAIPP(const aclmdlAIPP* aippParmsSet) {
   ACL_CPU_ENTRY(aclmdlDestroyAIPP);
-  ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
-  delete aippParmsSet;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(aippParmsSet), "expected an AIPP parameter set that is not destroyed");
   return ACL_SUCCESS;
 }
 
@@ -156,7 +156,7 @@ aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t* size) {
 
 aclError aclmdlSetAIPPInputFormat(aclmdlAIPP* aippParmsSet, aclAippInputFormat inputFormat) {
   ACL_CPU_ENTRY(aclmdlSetAIPPInputFormat);
-  ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
+  ACL_CPU_REQUIRE(alive(aippParmsSet), "expected an AIPP parameter set");
   ACL_CPU_REQUIRE(inputFormat >= ACL_YUV420SP_U8 && inputFormat <= ACL_RAW24, "unknown input format");
   aippParmsSet->head.input_format = static_cast<uint8_t>(inputFormat);
   return ACL_SUCCESS;
@@ -169,7 +169,7 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int1
                                 uint8_t cscOutputBiasR1, uint8_t cscOutputBiasR2, uint8_t cscInputBiasR0,
                                 uint8_t cscInputBiasR1, uint8_t cscInputBiasR2) {
   ACL_CPU_ENTRY(aclmdlSetAIPPCscParams);
-  ACL_CPU_REQUIRE(aippParmsSet && (cscSwitch == 0 || cscSwitch == 1),
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (cscSwitch == 0 || cscSwitch == 1),
                   "expected an AIPP parameter set and a switch 0 or 1");
   const int16_t matrix[] = {cscMatrixR0C0, cscMatrixR0C1, cscMatrixR0C2, cscMatrixR1C0, cscMatrixR1C1,
                             cscMatrixR1C2, cscMatrixR2C0, cscMatrixR2C1, cscMatrixR2C2};
@@ -184,21 +184,23 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int1
 
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t rbuvSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPRbuvSwapSwitch);
-  ACL_CPU_REQUIRE(aippParmsSet && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1), "expected a parameter set and 0 or 1");
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1),
+                  "expected a parameter set and 0 or 1");
   aippParmsSet->head.rbuv_swap = rbuvSwapSwitch;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t axSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPAxSwapSwitch);
-  ACL_CPU_REQUIRE(aippParmsSet && (axSwapSwitch == 0 || axSwapSwitch == 1), "expected a parameter set and 0 or 1");
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (axSwapSwitch == 0 || axSwapSwitch == 1),
+                  "expected a parameter set and 0 or 1");
   aippParmsSet->head.ax_swap = axSwapSwitch;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP* aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
   ACL_CPU_ENTRY(aclmdlSetAIPPSrcImageSize);
-  ACL_CPU_REQUIRE(aippParmsSet && srcImageSizeW > 0 && srcImageSizeH > 0,
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && srcImageSizeW > 0 && srcImageSizeH > 0,
                   "expected a parameter set, a width and a height");
   aippParmsSet->head.width = srcImageSizeW;
   aippParmsSet->head.height = srcImageSizeH;

@@ -6,6 +6,7 @@
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::Kind;
 using acl_cpu::live_add;
 
@@ -26,7 +27,7 @@ aclError describe_om(aclmdlDesc* desc, const Om& om) {
   return ACL_SUCCESS;
 }
 
-bool filled(const aclmdlDesc* desc) { return desc && desc->manifest; }
+bool filled(const aclmdlDesc* desc) { return alive(desc) && desc->manifest; }
 
 const Tensor* input_of(const aclmdlDesc* desc, size_t index) {
   return filled(desc) && index < desc->inputs.size() ? &desc->inputs[index] : nullptr;
@@ -82,15 +83,14 @@ aclmdlDesc* aclmdlCreateDesc(void) {
 
 aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
   ACL_CPU_ENTRY(aclmdlDestroyDesc);
-  ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(modelDesc), "expected a model desc that is not destroyed");
   live_add(Kind::kDesc, -1);
-  delete modelDesc;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   ACL_CPU_ENTRY(aclmdlGetDesc);
-  ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
+  ACL_CPU_REQUIRE(alive(modelDesc), "expected a model desc");
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(modelId);
     describe(*modelDesc, model->shared_manifest(), modelId);
@@ -100,13 +100,13 @@ aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
 
 aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
   ACL_CPU_ENTRY(aclmdlGetDescFromFile);  // approximate: oms compiled for the CPU
-  ACL_CPU_REQUIRE(modelDesc && modelPath, "expected a model desc and a path");
+  ACL_CPU_REQUIRE(alive(modelDesc) && modelPath, "expected a model desc and a path");
   return guarded([&] { return describe_om(modelDesc, Om::open(modelPath)); });
 }
 
 aclError aclmdlGetDescFromMem(aclmdlDesc* modelDesc, const void* model, size_t modelSize) {
   ACL_CPU_ENTRY(aclmdlGetDescFromMem);  // approximate: oms compiled for the CPU
-  ACL_CPU_REQUIRE(modelDesc && model && modelSize > 0, "expected a model desc, a model and its size");
+  ACL_CPU_REQUIRE(alive(modelDesc) && model && modelSize > 0, "expected a model desc, a model and its size");
   return guarded([&] { return describe_om(modelDesc, Om::view(model, modelSize)); });
 }
 

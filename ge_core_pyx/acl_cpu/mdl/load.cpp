@@ -4,9 +4,10 @@
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::fail;
 
-struct aclmdlConfigHandle {
+struct aclmdlConfigHandle : acl_cpu::Handled {
   size_t load_type = 0, memory_nbytes = 0;
   std::string path;
   bool has_path = false;
@@ -14,7 +15,7 @@ struct aclmdlConfigHandle {
   Placement placement;
 };
 
-struct aclmdlExecConfigHandle {
+struct aclmdlExecConfigHandle : acl_cpu::Handled {
   int32_t stream_timeout_ms = -1;
 };
 
@@ -50,7 +51,7 @@ aclError set_gear(uint32_t id, aclmdlDataset& dataset, size_t index, GearKind ki
     refuse(ACL_ERROR_INVALID_PARAM,
            "model %u: expected the index of input %s, %zu, and its buffer in the dataset, got %zu", id,
            ACL_DYNAMIC_TENSOR_NAME, manifest.inputs.size(), index);
-  const aclDataBuffer& buffer = *dataset.entries[index].buffer;
+  const aclDataBuffer& buffer = buffer_of(dataset, index);
   if (!buffer.data) refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the gear buffer has no address", id);
   const size_t count = values.size();
   if (buffer.size < count * sizeof(uint32_t))
@@ -145,15 +146,14 @@ aclmdlConfigHandle* aclmdlCreateConfigHandle(void) {
 
 aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlDestroyConfigHandle);
-  ACL_CPU_REQUIRE(handle, "expected a config handle");
-  delete handle;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(handle), "expected a config handle that is not destroyed");
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, const void* attrValue,
                             size_t valueSize) {
   ACL_CPU_ENTRY(aclmdlSetConfigOpt);  // approximate: priority, malloc policy and the like are checked and ignored
-  ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
+  ACL_CPU_REQUIRE(alive(handle) && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;
   switch (attr) {
@@ -196,7 +196,7 @@ aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, c
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelId) {
   ACL_CPU_ENTRY(aclmdlLoadWithConfig);  // approximate: oms compiled for the CPU, without queues
-  ACL_CPU_REQUIRE(handle && modelId, "expected a config handle and room for the model id");
+  ACL_CPU_REQUIRE(alive(handle) && modelId, "expected a config handle and room for the model id");
   const bool with_memory =
       handle->load_type == ACL_MDL_LOAD_FROM_FILE_WITH_MEM || handle->load_type == ACL_MDL_LOAD_FROM_MEM_WITH_MEM;
   const Placement placement = with_memory ? handle->placement : Placement();
@@ -259,20 +259,20 @@ aclError aclmdlGetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t
 
 aclError aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset* dataset, size_t index, uint64_t batchSize) {
   ACL_CPU_ENTRY(aclmdlSetDynamicBatchSize);
-  ACL_CPU_REQUIRE(dataset && batchSize > 0, "expected a dataset and a batch size of at least 1");
+  ACL_CPU_REQUIRE(alive(dataset) && batchSize > 0, "expected a dataset and a batch size of at least 1");
   return guarded([&] { return set_gear(modelId, *dataset, index, GearKind::kBatch, {batchSize}); });
 }
 
 aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset* dataset, size_t index, uint64_t height,
                                 uint64_t width) {
   ACL_CPU_ENTRY(aclmdlSetDynamicHWSize);
-  ACL_CPU_REQUIRE(dataset && height > 0 && width > 0, "expected a dataset, a height and a width of at least 1");
+  ACL_CPU_REQUIRE(alive(dataset) && height > 0 && width > 0, "expected a dataset, a height and a width of at least 1");
   return guarded([&] { return set_gear(modelId, *dataset, index, GearKind::kImageSize, {height, width}); });
 }
 
 aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlSetInputDynamicDims);
-  ACL_CPU_REQUIRE(dataset && dims && dims->dimCount > 0 && dims->dimCount <= ACL_MAX_DIM_CNT,
+  ACL_CPU_REQUIRE(alive(dataset) && dims && dims->dimCount > 0 && dims->dimCount <= ACL_MAX_DIM_CNT,
                   "expected a dataset and dims");
   return guarded([&] {
     std::shared_ptr<Model> model = find_model(modelId);
@@ -284,20 +284,21 @@ aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset* dataset, siz
 
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output) {
   ACL_CPU_ENTRY(aclmdlExecute);
-  ACL_CPU_REQUIRE(input && output, "expected an input and an output dataset");
+  ACL_CPU_REQUIRE(alive(input) && alive(output), "expected an input and an output dataset");
   return execute(modelId, input, output, Mode::kSync, nullptr, -1);
 }
 
 aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream,
                          const aclmdlExecConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlExecuteV2);
-  ACL_CPU_REQUIRE(input && output && handle, "expected an input and an output dataset and a config handle");
+  ACL_CPU_REQUIRE(alive(input) && alive(output) && alive(handle),
+                  "expected an input and an output dataset and a config handle");
   return execute(modelId, input, output, Mode::kSyncOnStream, stream, handle->stream_timeout_ms);
 }
 
 aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream) {
   ACL_CPU_ENTRY(aclmdlExecuteAsync);
-  ACL_CPU_REQUIRE(input && output, "expected an input and an output dataset");
+  ACL_CPU_REQUIRE(alive(input) && alive(output), "expected an input and an output dataset");
   return execute(modelId, input, output, Mode::kAsync, stream, -1);
 }
 
@@ -308,15 +309,14 @@ aclmdlExecConfigHandle* aclmdlCreateExecConfigHandle(void) {
 
 aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlDestroyExecConfigHandle);
-  ACL_CPU_REQUIRE(handle, "expected a config handle");
-  delete handle;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(handle), "expected a config handle that is not destroyed");
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfigAttr attr, const void* attrValue,
                                 size_t valueSize) {
   ACL_CPU_ENTRY(aclmdlSetExecConfigOpt);  // approximate: the stream timeout is honoured, the rest checked and ignored
-  ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
+  ACL_CPU_REQUIRE(alive(handle) && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;
   switch (attr) {

@@ -224,6 +224,9 @@ void Stream::stop() {
   bell_.open();
   done_.open();
   if (worker_.joinable()) worker_.join();
+  std::lock_guard lock(mutex_);
+  ring_.reset();
+  capacity_ = 0;
 }
 
 aclError Stream::take_error() {
@@ -272,7 +275,7 @@ void end_stream(Stream* stream, bool force) {
     streams_of[stream->device].fetch_sub(1);
     live_add(Kind::kStream, -1);
   }
-  stream->release();
+  free_later(stream, [](Stream* oldest) { oldest->release(); });
 }
 
 // Removes the handle; false when another thread was faster.
@@ -409,7 +412,8 @@ static aclError destroy_stream(aclrtStream handle, bool force) {
   if (stream == Stream::running()) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "a callback must not destroy the stream that it runs on");
   }
-  if (forget(stream)) end_stream(stream, force);
+  if (!forget(stream)) return fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is being destroyed");
+  end_stream(stream, force);
   return ACL_SUCCESS;
 }
 
