@@ -29,7 +29,7 @@ cdef object _empty = np.empty
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
 
 
-cdef aclError copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
+cdef void copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
     """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
     cdef Plan* plan = &slot.plans[index]
     cdef Tensor* tensor
@@ -41,7 +41,6 @@ cdef aclError copy_in(Slot slot, int index, Py_buffer* views, size_t first, size
         memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
         if rows < plan.rows:
             memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
-    return 0
 
 
 cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
