@@ -27,6 +27,7 @@ cdef extern from "acl_table.h" nogil:
         char* version
 
     enum:
+        ACL_ERROR_FAILURE
         ACL_ERROR_REPEAT_INITIALIZE
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
         ACL_FORMAT_ND

@@ -266,7 +266,8 @@ cdef class Executor:
             limit = 0                  # its own limit has passed already
         with nogil:
             idle = slot.drained(limit)
-        refused = idle and isinstance(error, (errors.AclValueError, MemoryError))
+        broken = isinstance(error, errors.AclError) and not isinstance(error, (errors.AclValueError, MemoryError))
+        refused = idle and not broken
         if not refused:
             slot.failed = True
             self._retire(slot, idle, error)

@@ -550,19 +550,16 @@ cdef class RangeSlot(Slot):
         """Run the prepared batch (called by the slot's thread)."""
         self.error = None
         try:
-            self._run(self.learning)
-        except errors.AclError as error:
-            # The outputs of this batch may be larger than those of an earlier one with the same input shapes.
-            if self.learning or self.bounded:
-                self.error = error
-            else:
-                try:
-                    self._run(True)
-                except errors.AclError as second:
-                    self.error = second
-        except MemoryError as error:
+            try:
+                self._run(self.learning)
+            except errors.AclError:
+                # The outputs of this batch may be larger than those of an earlier one with the same input shapes.
+                if self.learning or self.bounded:
+                    raise
+                self._run(True)
+        except BaseException as error:     # whoever waits must learn of it
             self.error = error
-        self.result = 0 if self.error is None else getattr(self.error, "code", 207001)
+        self.result = 0 if self.error is None else acl.ACL_ERROR_FAILURE
         self.answered.set()
 
     def _run(self, bint learning):
