@@ -17,7 +17,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
-MODULES = ["acl", "device", "memory", "model", "executor"]
+MODULES = ["acl", "arrays", "device", "memory", "model", "slot", "executor"]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,

@@ -1,4 +1,4 @@
-// The `c` path of the bench: what a C program does per inference, on the buffers and the stream of an open session.
+// The paths of the bench that are written in C: what a C program does per inference, on the stream of an open session.
 // Only types and prototypes of AscendCL are used here; the functions come from the library the session has opened.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,12 +43,30 @@ typedef struct {
   uint32_t model_id;
 } c_path_plan;
 
-#define USED(X)             \
-  X(aclrtGetCurrentContext) \
-  X(aclrtSetCurrentContext) \
-  X(aclrtMemcpyAsync)       \
-  X(aclmdlExecuteAsync)     \
-  X(aclrtSynchronizeStream)
+enum { PATH_C, PATH_C_PINNED, PATH_MALLOC_PER_CALL };
+enum { MOST_TENSORS = 64 };
+
+#define USED(X)                 \
+  X(aclrtGetCurrentContext)     \
+  X(aclrtSetCurrentContext)     \
+  X(aclrtMemcpyAsync)           \
+  X(aclmdlExecuteAsync)         \
+  X(aclrtSynchronizeStream)     \
+  X(aclrtMalloc)                \
+  X(aclrtFree)                  \
+  X(aclrtMallocHost)            \
+  X(aclrtFreeHost)              \
+  X(aclrtMemcpy)                \
+  X(aclmdlCreateDataset)        \
+  X(aclmdlDestroyDataset)       \
+  X(aclmdlAddDatasetBuffer)     \
+  X(aclmdlGetDatasetNumBuffers) \
+  X(aclmdlGetDatasetBuffer)     \
+  X(aclCreateDataBuffer)        \
+  X(aclDestroyDataBuffer)       \
+  X(aclUpdateDataBuffer)        \
+  X(aclGetDataBufferAddr)       \
+  X(aclGetDataBufferSizeV2)
 
 static struct {
 #define MEMBER(name) __typeof__(&name) name;
@@ -110,18 +128,88 @@ static aclError once(const c_path_plan* p, int pinned) {
   return 0;
 }
 
-// Makes `count` calls and writes each one's nanoseconds. pinned != 0 leaves out the copies between user and pinned
-// memory. The session's context is bound for the calls and the caller's given back; neither is timed. Returns 0 or the
-// code.
-aclError c_path_run(const c_path_plan* plan, int pinned, int count, int64_t* elapsed_ns) {
+static void destroy_dataset(aclmdlDataset* dataset) {
+  if (dataset == NULL) return;
+  size_t count = acl.aclmdlGetDatasetNumBuffers(dataset);
+  for (size_t i = 0; i < count; ++i) acl.aclDestroyDataBuffer(acl.aclmdlGetDatasetBuffer(dataset, i));
+  acl.aclmdlDestroyDataset(dataset);
+}
+
+// A dataset of data buffers of its own over the addresses and sizes of `from`; NULL when that fails.
+static aclmdlDataset* copy_dataset(const aclmdlDataset* from) {
+  aclmdlDataset* copy = acl.aclmdlCreateDataset();
+  size_t count = acl.aclmdlGetDatasetNumBuffers(from);
+  for (size_t i = 0; copy != NULL && i < count; ++i) {
+    const aclDataBuffer* buffer = acl.aclmdlGetDatasetBuffer(from, i);
+    aclDataBuffer* own = acl.aclCreateDataBuffer(acl.aclGetDataBufferAddr(buffer), acl.aclGetDataBufferSizeV2(buffer));
+    if (own == NULL || acl.aclmdlAddDatasetBuffer(copy, own) != 0) {
+      if (own != NULL) acl.aclDestroyDataBuffer(own);
+      destroy_dataset(copy);
+      return NULL;
+    }
+  }
+  return copy;
+}
+
+// Device memory for tensor `i` of `dataset`, which then refers to it.
+static aclError allocate(aclmdlDataset* dataset, size_t i, size_t nbytes, void** memory) {
+  aclError rc = acl.aclrtMalloc(memory, nbytes, ACL_MEM_MALLOC_HUGE_FIRST);
+  return rc ? rc : acl.aclUpdateDataBuffer(acl.aclmdlGetDatasetBuffer(dataset, i), *memory, nbytes);
+}
+
+// Every tensor gets memory for this call alone; copies are synchronous and inputs come from pageable memory.
+static aclError once_with_malloc(const c_path_plan* p, aclmdlDataset* inputs, aclmdlDataset* outputs) {
+  void* device_in[MOST_TENSORS] = {NULL};
+  void* device_out[MOST_TENSORS] = {NULL};
+  void* host[MOST_TENSORS] = {NULL};
+  aclError rc = 0;
+  for (uint32_t i = 0; rc == 0 && i < p->input_count; ++i) {
+    size_t nbytes = p->inputs[i].nbytes;
+    rc = allocate(inputs, i, nbytes, &device_in[i]);
+    if (rc == 0) rc = acl.aclrtMemcpy(device_in[i], nbytes, p->inputs[i].source, nbytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
+  for (uint32_t i = 0; rc == 0 && i < p->output_count; ++i) {
+    size_t nbytes = acl.aclGetDataBufferSizeV2(acl.aclmdlGetDatasetBuffer(outputs, i));
+    rc = allocate(outputs, i, nbytes, &device_out[i]);
+    if (rc == 0) rc = acl.aclrtMallocHost(&host[i], p->outputs[i].nbytes);
+  }
+  if (rc == 0) rc = acl.aclmdlExecuteAsync(p->model_id, inputs, outputs, p->stream);
+  if (rc == 0) rc = acl.aclrtSynchronizeStream(p->stream);
+  for (uint32_t i = 0; rc == 0 && i < p->output_count; ++i) {
+    size_t nbytes = p->outputs[i].nbytes;
+    rc = acl.aclrtMemcpy(host[i], nbytes, device_out[i], nbytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    if (rc == 0) memcpy(p->outputs[i].target, host[i], nbytes);
+  }
+  for (uint32_t i = 0; i < p->output_count; ++i) {
+    if (host[i] != NULL) acl.aclrtFreeHost(host[i]);
+    if (device_out[i] != NULL) acl.aclrtFree(device_out[i]);
+  }
+  for (uint32_t i = 0; i < p->input_count; ++i) {
+    if (device_in[i] != NULL) acl.aclrtFree(device_in[i]);
+  }
+  return rc;
+}
+
+// Makes `count` calls of one path and writes each one's nanoseconds. The session's context is bound for the calls and
+// the caller's given back; neither is timed. Returns 0 or the code.
+aclError c_path_run(const c_path_plan* plan, int path, int count, int64_t* elapsed_ns) {
+  aclmdlDataset *inputs = NULL, *outputs = NULL;
   aclrtContext before = NULL;
   if (acl.aclrtGetCurrentContext(&before) != 0) before = NULL;
   aclError rc = acl.aclrtSetCurrentContext(plan->context);
+  if (rc == 0 && path == PATH_MALLOC_PER_CALL) {
+    inputs = copy_dataset(plan->input_dataset);
+    outputs = copy_dataset(plan->output_dataset);
+    int fits = plan->input_count <= MOST_TENSORS && plan->output_count <= MOST_TENSORS;
+    if (inputs == NULL || outputs == NULL || !fits) rc = ACL_ERROR_BAD_ALLOC;
+  }
   for (int i = 0; rc == 0 && i < count; ++i) {
     int64_t start = now_ns();
-    rc = once(plan, pinned);
+    rc = path == PATH_MALLOC_PER_CALL ? once_with_malloc(plan, inputs, outputs) : once(plan, path == PATH_C_PINNED);
     elapsed_ns[i] = now_ns() - start;
   }
+  destroy_dataset(inputs);
+  destroy_dataset(outputs);
   if (before != NULL) acl.aclrtSetCurrentContext(before);
   return rc;
 }

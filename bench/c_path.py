@@ -1,4 +1,4 @@
-"""The `c` path: the C function of c_path.c, compiled at bench time and run on an open session's own stream."""
+"""The paths in C: functions of c_path.c, compiled at bench time and run on an open session's own stream."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class _Plan(ctypes.Structure):
 HANDLES = ("context", "stream", "input_dataset", "output_dataset", "model_id")
 MEMORY = ("pinned_in", "device_in", "device_out", "pinned_out", "in_nbytes")
 LARGEST_GAP = 4096
+PATHS = ("c", "c-pinned", "malloc-per-call")  # in the order of c_path.c's enum
 
 
 def pieces_of(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -91,7 +92,7 @@ def compile_library(folder: Path) -> ctypes.CDLL:
 
 
 class CPath:
-    """The C calls for one batch on one session.
+    """The C calls for one batch on one session, by one of `PATHS`.
 
     Parameters
     ----------
@@ -132,26 +133,28 @@ class CPath:
             raise ValueError(f"expected a C-contiguous array of at most {room} bytes, got {array.nbytes} bytes")
         return array.ctypes.data, offset, array.nbytes
 
-    def run(self, count: int, pinned: bool = False) -> list[int]:
+    def run(self, count: int, path: str = "c") -> list[int]:
         """Make `count` calls one after another and return each one's nanoseconds; blocks without the GIL.
 
-        With `pinned` the data stays in pinned memory: neither are the inputs copied there nor the outputs from there.
+        ``c`` copies the user's inputs into pinned memory and the outputs from there. ``c-pinned`` leaves the data in
+        pinned memory. ``malloc-per-call`` allocates and frees memory for every tensor and copies synchronously from
+        and to pageable memory.
         """
         elapsed = (ctypes.c_int64 * count)()
-        code = self._run(ctypes.byref(self._plan), pinned, count, elapsed)
+        code = self._run(ctypes.byref(self._plan), PATHS.index(path), count, elapsed)
         if code != 0:
-            raise RuntimeError(f"the C path failed with AscendCL code {code}")
+            raise RuntimeError(f"the path {path} failed with AscendCL code {code}")
         return list(elapsed)
 
-    def once(self, pinned: bool = False) -> Callable[[], int]:
+    def once(self, path: str = "c") -> Callable[[], int]:
         """Return a function that makes one call and returns its nanoseconds, taken in C."""
         elapsed = (ctypes.c_int64 * 1)()
-        run, plan = self._run, ctypes.byref(self._plan)
+        run, plan, number = self._run, ctypes.byref(self._plan), PATHS.index(path)
 
         def call() -> int:
-            code = run(plan, pinned, 1, elapsed)
+            code = run(plan, number, 1, elapsed)
             if code != 0:
-                raise RuntimeError(f"the C path failed with AscendCL code {code}")
+                raise RuntimeError(f"the path {path} failed with AscendCL code {code}")
             return elapsed[0]
 
         return call

@@ -35,9 +35,14 @@ def summarize(elapsed_ns: Sequence[int]) -> dict:
     return fields
 
 
+def spread(windows: Sequence[tuple[float, float]]) -> float:
+    """By how much, as a part of the smallest, consecutive windows differ in throughput or latency, given as pairs."""
+    return float(max(max(values) / min(values) - 1 for values in zip(*windows, strict=True)))
+
+
 def is_stable(windows: Sequence[tuple[float, float]], tolerance: float = TOLERANCE) -> bool:
     """Whether throughput and latency of consecutive windows, given as such pairs, agree within `tolerance`."""
-    return all(max(values) <= min(values) * (1 + tolerance) for values in zip(*windows, strict=True))
+    return spread(windows) <= tolerance
 
 
 def sequential_windows(elapsed_ns: Sequence[int], count: int = WINDOWS) -> list[tuple[float, float]]:
@@ -90,6 +95,62 @@ def paired_gap(a_ns: Sequence[int], b_ns: Sequence[int]) -> Gap:
         p10_us=percentile(difference_us, 10),
         p90_us=percentile(difference_us, 90),
     )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How `a` compares with `b`: p50 by p50 and p50 minus p50 in µs, each with its spread over blocks of the run."""
+
+    ratio: float
+    ratio_p10: float
+    ratio_p90: float
+    apart_us: float
+    apart_p10_us: float
+    apart_p90_us: float
+
+
+def paired_ratio(a_ns: Sequence[int], b_ns: Sequence[int], block: int = 100) -> Ratio:
+    """Compare two series whose i-th samples were taken in the same round.
+
+    The spread is that of the same figures in each `block` consecutive rounds; of all rounds when there are fewer.
+    """
+    if len(a_ns) != len(b_ns):
+        raise ValueError(f"pairs need series of one length, got {len(a_ns)} and {len(b_ns)} samples")
+    a, b = np.asarray(a_ns, dtype=np.float64) / 1e3, np.asarray(b_ns, dtype=np.float64) / 1e3
+    count = max(len(a) // block, 1)
+    medians = [
+        (percentile(x, 50), percentile(y, 50))
+        for x, y in zip(np.array_split(a, count), np.array_split(b, count), strict=True)
+    ]
+    ratios, apart = [x / y for x, y in medians], [x - y for x, y in medians]
+    return Ratio(
+        percentile(a, 50) / percentile(b, 50),
+        *(percentile(ratios, q) for q in (10, 90)),
+        percentile(a, 50) - percentile(b, 50),
+        *(percentile(apart, q) for q in (10, 90)),
+    )
+
+
+def until_stable(
+    window: Callable[[], dict[str, list[int]]], most: int, count: int = WINDOWS
+) -> list[dict[str, list[int]]]:
+    """Take windows until `count` consecutive ones agree for every series, at most `most`; return those.
+
+    `window` returns each series' nanoseconds, of calls made one after another. When no windows agree, those that differ
+    least are returned. Which are taken depends on how even they are, never on what they say.
+    """
+    taken: list[dict[str, list[int]]] = []
+    best: tuple[float, int] = (float("inf"), 0)
+    while len(taken) < max(most, count):
+        taken.append(window())
+        first = len(taken) - count
+        if first >= 0:
+            series = [[sequential_windows(part[name], 1)[0] for part in taken[first:]] for name in taken[0]]
+            differ = max(map(spread, series))
+            best = min(best, (differ, first))
+            if differ <= TOLERANCE:
+                break
+    return taken[best[1] : best[1] + count]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,27 @@
 Importing it opens no library and no device.
 """
 
-from ge_core_pyx.executor import Batch
+from ge_core_pyx.executor import Batch, Future
 from ge_core_pyx.model import TensorSpec
 
 from ge_core._version import __version__
-from ge_core.session import InferenceSession, ModelDescription, RuntimeInfo, describe_model, runtime_info
-from ge_core_pyx.errors import AclError, AclLoadError, AclMemoryError, AclTimeoutError, ModelFileError, UnsupportedError
+from ge_core.session import (
+    InferenceSession,
+    ModelDescription,
+    RuntimeInfo,
+    describe_model,
+    device_usage,
+    runtime_info,
+)
+from ge_core_pyx.errors import (
+    AclError,
+    AclLoadError,
+    AclMemoryError,
+    AclTimeoutError,
+    DeviceMemoryError,
+    ModelFileError,
+    UnsupportedError,
+)
 
 __all__ = [
     "AclError",
@@ -20,6 +35,8 @@ __all__ = [
     "AclMemoryError",
     "AclTimeoutError",
     "Batch",
+    "DeviceMemoryError",
+    "Future",
     "InferenceSession",
     "ModelDescription",
     "ModelFileError",
@@ -28,5 +45,6 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "describe_model",
+    "device_usage",
     "runtime_info",
 ]

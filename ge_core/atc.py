@@ -92,7 +92,7 @@ OPTIONS: dict[str, Option] = {
     "dynamic_batch_size": Option(HONOURED, 'batch gears: "1,2,4,8" with -1 in dim 0'),
     "dynamic_image_size": Option(HONOURED, 'image size gears: "224,224;448,448" with -1 in H and W, NCHW'),
     "dynamic_dims": Option(HONOURED, 'gears for any dims: "1,128;4,384", one number for each -1, --input_format=ND'),
-    "out_nodes": Option(HONOURED, 'outputs: "node:0;node:1" or names of tensors'),
+    "out_nodes": Option(HONOURED, 'outputs: "node:0;node:1", full names or names of tensors'),
     "output_type": Option(HONOURED, "FP32, FP16, UINT8, ...; or node:0:FP16;... with --out_nodes"),
     "input_fp16_nodes": Option(HONOURED, '"a;b": these inputs become FP16'),
     "log": Option(HONOURED, "error and null hide the notes", _LOG_LEVELS),
@@ -221,10 +221,15 @@ def check_options(options: Mapping[str, str]) -> list[str]:
 
 def output_path(text: str) -> Path:
     path = Path(text)
-    if text.endswith("/") or path.is_dir():
-        raise CompileError(f"--output={text}: expected the path of a file, got a folder; add a name: {path / 'model'}")
-    if not path.parent.is_dir():
-        raise CompileError(f"--output={text}: the folder {path.parent} does not exist; create it first")
+    try:
+        if text.endswith("/") or path.is_dir():
+            raise CompileError(
+                f"--output={text}: expected the path of a file, got a folder; add a name: {path / 'model'}"
+            )
+        if not path.parent.is_dir():
+            raise CompileError(f"--output={text}: the folder {path.parent} does not exist; create it first")
+    except OSError as error:
+        raise CompileError(f"--output={text}: cannot be a path: {error.strerror}") from None
     return path if path.suffix == ".om" else path.with_name(path.name + ".om")
 
 

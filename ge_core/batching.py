@@ -76,3 +76,29 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
         flush()
     return executions
 
+
+def cuts(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
+    """The cheapest ways to run a number of rows, by the time each gear takes.
+
+    Parameters
+    ----------
+    gears : sequence of int
+        Batch gears, ascending.
+    times : sequence of float
+        What one execution of each costs.
+
+    Returns
+    -------
+    list of list of int
+        Entry n: the rows of each execution that n rows are cut into (n up to the largest gear), largest first.
+    """
+    best: list[tuple[float, list[int]]] = [(0.0, [])]
+    for rows in range(1, gears[-1] + 1):
+        best.append(
+            min(
+                (cost + best[rows - part][0], [part, *best[rows - part][1]])
+                for gear, cost in zip(gears, times, strict=True)
+                for part in [min(gear, rows)]
+            )
+        )
+    return [sorted(parts, reverse=True) for _, parts in best]

@@ -8,6 +8,7 @@ in silence.
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import math
 import os
@@ -130,6 +131,8 @@ def _compile_for_cpu(options: dict[str, str], report: Report) -> Compiled:
     manifest["name"] = manifest["name"] or path.stem
     try:
         nbytes = om.write(path, manifest, onnx)
+    except ValueError as error:
+        raise CompileError(f"--model={source}: {error}") from None
     except OSError as error:
         raise CompileError(f"--output={path}: cannot write the file: {error.strerror or error}") from None
     compiled = Compiled(path, nbytes, manifest, notes)
@@ -191,6 +194,7 @@ def _report(compiled: Compiled, report: Report, quiet: bool) -> None:
 # --- ONNX graphs ------------------------------------------------------------------------------------------------------
 
 _PROTOBUF_LIMIT = (1 << 31) - 1
+_LARGEST_TENSORS = 1 << 60
 _OPENVINO_NAMES = {
     "f32": "float32",
     "f16": "float16",
@@ -203,7 +207,7 @@ _OPENVINO_NAMES = {
 
 def _import(name: str):
     try:
-        return __import__(name)
+        return importlib.import_module(name)
     except ImportError as error:
         raise UnsupportedError(
             f"compiling ONNX for the cpu runtime needs the package {name} ({error}); install ge_core[cpu]"
@@ -235,10 +239,17 @@ class _Graph:
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"--model={self.source}: expected an ONNX file, cannot parse it: {reason}") from None
-        if not proto.graph.output:
-            raise ModelFileError(f"--model={self.source}: expected an ONNX graph with outputs, got none")
+        for what, there in (("graph with outputs", proto.graph.output), ("model with an opset", proto.opset_import)):
+            if not there:
+                raise ModelFileError(f"--model={self.source}: expected an ONNX {what}, got none; export it again")
+        if proto.functions:
+            proto = _import("onnx.inliner").inline_local_functions(proto)
+            self.changed = True
         external = [tensor for tensor in _tensors(proto.graph) if tensor.data_location == onnx.TensorProto.EXTERNAL]
-        nbytes = self.source.stat().st_size + sum(self._external_nbytes(tensor) for tensor in external)
+        try:
+            nbytes = self.source.stat().st_size + sum(self._external_nbytes(tensor) for tensor in external)
+        except ValueError as error:
+            raise ModelFileError(f"--model={self.source}: cannot read its external data: {error}") from None
         if nbytes > _PROTOBUF_LIMIT:
             raise CompileError(
                 f"--model={self.source}: expected at most 2 GiB of graph and weights in all, got {nbytes:,} bytes; the "
@@ -262,8 +273,10 @@ class _Graph:
         """The manifest and the ONNX model, as the path of a file or as bytes."""
         names = self._select_outputs()
         self._drop_unused_inputs()
+        self._keep_names()
         self._cast_inputs()
         self._cast_outputs(names)
+        self._copy_inputs()
         openvino = _import("openvino")
         content = self.proto.SerializeToString() if self.changed else None
         weight_bytes = sum(tensor.ByteSize() for tensor in _tensors(self.proto.graph))
@@ -276,6 +289,10 @@ class _Graph:
             model = openvino.Core().read_model(content if self.changed else str(self.source))
         except RuntimeError as error:
             raise CompileError(f"--model={self.source}: OpenVINO cannot read this graph: {_reason(error)}") from None
+        kept = {name for port in (*model.inputs, *model.outputs) for name in port.get_names()}
+        for name in (*declared, *tensors):
+            if name not in kept:
+                raise CompileError(f"tensor {name!r} gets lost in OpenVINO; end the graph elsewhere with --out_nodes")
         shapes, option, gears = self._plan({name: shape for name, (_, shape) in declared.items()}, soc)
         layout = self.options.get("input_format", "NCHW")
         inputs = [
@@ -292,6 +309,7 @@ class _Graph:
             {"name": full, "dtype": _openvino_dtype(full, port), "shape": [], "tensor": tensor}
             for full, tensor, port in zip(names, tensors, model.outputs, strict=True)
         ]
+        self._note_arithmetic({tensor["dtype"] for tensor in (*inputs, *outputs)})
         rest: dict[str, Any] = {"weight_bytes": weight_bytes}
         if option:
             kind = atc.GEAR_OPTIONS[option]
@@ -306,7 +324,9 @@ class _Graph:
                 output["shape"] = shape
             if any(-1 in tensor["shape"] for tensor in (*inputs, *outputs)):
                 rest["ranges"] = {name: [_bounds(dim) for dim in shape] for name, shape in shapes.items()}
-        rest["work_bytes"] = _largest_nbytes(inputs, outputs, rest.get("gears"))
+        rest["work_bytes"] = nbytes = _largest_nbytes(inputs, outputs, rest.get("gears"))
+        if nbytes > _LARGEST_TENSORS:
+            raise CompileError(f"--input_shape: inputs and outputs would take {nbytes:,} bytes; give smaller shapes")
         return _manifest("graph", soc, inputs, outputs, **rest), content if self.changed else self.source
 
     # Names and types.
@@ -336,19 +356,20 @@ class _Graph:
         for number, node in enumerate(self.proto.graph.node):
             for index, tensor in enumerate(node.output):
                 found[tensor] = (node.name or f"{node.op_type}_{number}", index)
+        found.pop("", None)  # an optional output that is left out
         return found
 
     def _select_outputs(self) -> list[str]:
         """Applies --out_nodes; returns the full name of each output."""
         graph, producers = self.proto.graph, self._producers()
         if wanted := self.options.get("out_nodes"):
-            by_node = {place: tensor for tensor, place in producers.items()}
+            places = {f"{node}:{index}": tensor for tensor, (node, index) in producers.items()}
+            places |= {f"{place}:{tensor}": tensor for place, tensor in places.items()}
             chosen = []
             for item in [part.strip() for part in wanted.split(";") if part.strip()]:
-                node, _, index = item.rpartition(":")
-                tensor = item if item in producers else by_node.get((node, int(index) if index.isdecimal() else -1))
+                tensor = item if item in producers else places.get(item)
                 if tensor is None:
-                    near = difflib.get_close_matches(item, [*producers, *(f"{n}:{i}" for n, i in by_node)], 3)
+                    near = difflib.get_close_matches(item, [*producers, *places], 3)
                     advice = f"did you mean {' or '.join(near)}?" if near else "expected node:index or a tensor's name"
                     raise CompileError(f"--out_nodes: the graph has no {item!r}; {advice}")
                 if tensor in chosen:
@@ -366,6 +387,8 @@ class _Graph:
                 raise ModelFileError(f"--model={self.source}: output {value.name!r} is made by no node")
             node, index = producers[value.name]
             names.append(f"{node}:{index}:{value.name}")
+            if names.count(names[-1]) > 1:
+                raise ModelFileError(f"--model={self.source}: output {value.name!r} is listed twice; export it again")
         return names
 
     def _drop_unused_inputs(self) -> None:
@@ -378,6 +401,31 @@ class _Graph:
             self.changed = True
         if len(unused) == len(self.inputs):
             raise CompileError(f"--model={self.source}: expected a graph with inputs, got none that is used")
+
+    def _keep_names(self) -> None:
+        """OpenVINO drops nodes that compute nothing together with a tensor's name; it keeps both for an Identity."""
+        graph = self.proto.graph
+        used = _reads(graph) | {value.name for value in graph.output}
+        for node in graph.node:
+            single = node.op_type in ("Max", "Mean", "Min", "Sum") and len(node.input) == 1
+            inference = node.op_type == "Dropout" and not any(node.input[2:]) and used.isdisjoint(node.output[1:])
+            if node.domain in ("", "ai.onnx") and (single or inference):
+                node.op_type = "Identity"
+                del node.attribute[:], node.input[1:], node.output[1:]
+                self.changed = True
+
+    def _copy_inputs(self) -> None:
+        """An output that is an input becomes a copy of it, because each has its own memory in an om."""
+        graph = self.proto.graph
+        inputs = {value.name for value in graph.input}
+        for value in graph.output:
+            if value.name in inputs:
+                copy = f"{value.name}/output"
+                graph.node.append(
+                    self.onnx.helper.make_node("Identity", [value.name], [copy], f"{value.name}/Identity")
+                )
+                value.name = copy
+                self.changed = True
 
     def _cast_inputs(self) -> None:
         """Applies --input_fp16_nodes: a Cast behind each named input."""
@@ -440,6 +488,11 @@ class _Graph:
     def _output_dtypes(self) -> dict[str, str]:
         values = {value.name: value.type.tensor_type.elem_type for value in self.proto.graph.output}
         return {name: dtypes.by_onnx(code).name for name, code in values.items() if code in _ONNX_CODES}
+
+    def _note_arithmetic(self, dtypes: set[str]) -> None:
+        for dtype, other in (("int64", "int32"), ("uint64", "int32"), ("uint32", "int32"), ("float64", "float32")):
+            if dtype in dtypes:
+                self.notes.append(f"the cpu runtime computes {dtype} as {other}: what does not fit comes out wrong")
 
     # Shapes.
 
@@ -722,6 +775,8 @@ def _description_tensors(
         if not set(required) <= keys <= {*required, *optional}:
             got = ", ".join(map(str, tensor)) if keys else repr(tensor)
             raise CompileError(f"{group}[{number}]: expected the keys {', '.join(required)}, got {got}")
+        if not isinstance(tensor["name"], str):
+            raise CompileError(f"{group}[{number}].name: expected a string, got {tensor['name']!r}")
         if not isinstance(tensor["shape"], list) or not all(type(dim) is int and dim >= -1 for dim in tensor["shape"]):
             raise CompileError(f"{group}[{number}].shape: expected numbers >= 0, or -1, got {tensor['shape']!r}")
     return [dict(tensor) for tensor in tensors]

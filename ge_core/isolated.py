@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ge_core_pyx.model import TensorSpec
-
 from ge_core.session import ModelDescription, describe_model
 from ge_core_pyx.errors import ModelFileError
 
@@ -34,16 +32,7 @@ def describe(path: str | os.PathLike, runtime: str, time_limit_s: float = TIME_L
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:] or [f"the child process ended with {child.returncode}"]
         raise ModelFileError(last[0])
-    return _from_dict(json.loads(child.stdout.splitlines()[-1]))
-
-
-def _from_dict(fields: dict) -> ModelDescription:
-    for side in ("inputs", "outputs"):
-        specs = (spec | {"shape": tuple(None if dim == -1 else dim for dim in spec["shape"])} for spec in fields[side])
-        fields[side] = tuple(TensorSpec(**spec) for spec in specs)
-    fields |= {name: tuple(fields[name]) for name in ("row_multiples", "reserved")}
-    fields["gears"] = tuple(tuple(gear) if isinstance(gear, list) else gear for gear in fields["gears"])
-    return ModelDescription(**fields)
+    return ModelDescription.from_dict(json.loads(child.stdout.splitlines()[-1]))
 
 
 def _main(path: str, runtime: str) -> int:

@@ -348,7 +348,7 @@ def _fits(shape: tuple[int, ...], dims: tuple[int | None, ...]) -> bool:
 def _array(tensor, name: str) -> np.ndarray:
     try:
         return tensor.as_numpy()
-    except Exception:  # the stub's own exception type, for BF16 alone
+    except Exception:  # of a type that the stub alone knows; BF16 has no array
         raise RequestError(
             f"input '{name}': BF16 is not taken; send FP32 or FP16 as the model's metadata says"
         ) from None

@@ -1,9 +1,12 @@
 """InferenceSession: an om, opened on a device, run on arrays."""
 
+import operator
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ge_core import batching
 from ge_core_pyx import device, errors, executor, model, om
 
 
@@ -42,6 +45,24 @@ def runtime_info(runtime: str | None = None) -> RuntimeInfo:
     return RuntimeInfo(opened.kind, opened.files, opened.cann_version(), opened.soc_name, opened.device_count)
 
 
+def device_usage(device_id: int = 0, runtime: str | None = None) -> dict:
+    """How busy and how full a device is, all processes counted.
+
+    Returns
+    -------
+    dict
+        ``cube_percent``, ``vector_percent``, ``aicpu_percent`` (None where the device does not tell), ``memory_free``
+        and ``memory_total`` in bytes.
+    """
+    opened = device.open_runtime(runtime)
+    context = device.Context(opened, device_id)
+    try:
+        free, total = context.memory_info()
+    finally:
+        context.close()
+    return {**opened.utilization(device_id), "memory_free": free, "memory_total": total}
+
+
 @dataclass(frozen=True)
 class ModelDescription(model.Description):
     """What an om declares (reserved inputs hidden), and which file and runtime said so."""
@@ -76,7 +97,7 @@ def _tuples(value):
 
 def _checked(path: os.PathLike | str, runtime: str) -> str:
     """The absolute path, after the checks that AscendCL does badly: what is there, and whom it was made for."""
-    absolute = os.path.abspath(os.fspath(path))
+    absolute = os.path.abspath(os.fsdecode(path))
     _inside_roots(absolute)
     om.check(absolute, runtime)
     return absolute
@@ -126,21 +147,42 @@ class InferenceSession:
         A compiled ``.om``.
     runtime : str, optional
         ``npu`` or ``cpu``; default GE_CORE_RUNTIME, else ``npu``. Never chosen by what the machine has.
-    device_id : int
-        Logical device id.
+    device_id : int, optional
+        Logical device id; default 0.
+    device_ids : sequence of int, optional
+        Several devices instead of one: each loads the model, a request goes to the least loaded.
     slots : int
-        Batches in flight at once; each loads the model again, all share its weights.
+        Batches in flight at once, per device; each loads the model again, those of a device share its weights.
     submit_timeout_ms : int, optional
         How long a call waits for a free slot; None waits for ever.
     execute_timeout_ms : int, optional
-        How long one execution may take; None waits for ever. After it the slot is given up.
+        How long one execution may take, its turn on the device included; None waits for ever. After it the slot is
+        given up. Also sets the device's own operator time limit, which is one for the process.
+    output_axes : mapping, optional
+        For gears of other axes than the batch: ``{output: {axis: (input, axis)}}`` says which axis of an output grows
+        with which axis of an input. Inputs between gears are then padded up to one and the outputs cut back.
+    pad_value : number or mapping of input name to number
+        What padded places hold; default 0.
+    gear_plan : str
+        ``smallest`` (default): a request runs in the smallest gear that holds it. ``time``: it is cut into the gears
+        with the least predicted time, from `gear_times_ms` or times measured when the session opens.
+    gear_times_ms : sequence of float, optional
+        One execution time per gear, for ``gear_plan="time"``.
+
+    Attributes
+    ----------
+    description : ModelDescription
+    budget : ge_core_pyx.slot.Budget
+        Bytes taken on each device; None for range models, which grow.
 
     Raises
     ------
     ModelFileError
         The file cannot be served, and why.
+    DeviceMemoryError
+        The model does not fit; the text has the sum.
     AclLoadError, AclError
-        No runtime, or a call of AscendCL failed (AclMemoryError when the device is full).
+        No runtime, or a call of AscendCL failed.
     UnsupportedError
         The om is of a kind that this release does not run.
 
@@ -155,31 +197,67 @@ class InferenceSession:
         path: os.PathLike | str,
         *,
         runtime: str | None = None,
-        device_id: int = 0,
+        device_id: int | None = None,
+        device_ids=None,
         slots: int = 1,
         submit_timeout_ms: int | None = None,
         execute_timeout_ms: int | None = None,
+        output_axes=None,
+        pad_value=0,
+        gear_plan: str = "smallest",
+        gear_times_ms=None,
     ):
-        _positive("slots", slots)
-        opened = device.open_runtime(runtime)
-        absolute = _checked(path, opened.kind)
-        self._executor = executor.Executor(
-            opened,
-            device_id,
-            absolute,
-            slots,
+        slots = _integer("slots", slots)
+        ids = _devices(device_id, device_ids)
+        if gear_plan not in ("smallest", "time"):
+            raise ValueError(f"gear_plan must be 'smallest' or 'time', got {gear_plan!r}")
+        limits = (
             _timeout("submit_timeout_ms", submit_timeout_ms),
             _timeout("execute_timeout_ms", execute_timeout_ms),
         )
-        self.description = _described(self._executor.description, absolute, opened)
-        self.device_id = device_id
+        opened = device.open_runtime(runtime)
+        absolute = _checked(path, opened.kind)
+        self._executor = executor.Executor(opened, ids, absolute, slots, *limits)
+        try:
+            self.description = _described(self._executor.description, absolute, opened)
+            self._executor.set_padding(*_padding(self.description, output_axes, pad_value))
+            if gear_plan == "time":
+                self._plan_by_time(gear_times_ms)
+        except BaseException:
+            self.close()
+            raise
+        self.budget = self._executor.budget
+        self.device_ids = ids
+        self.device_id = ids[0]
+
+    def _plan_by_time(self, times):
+        gears = self.description.gears
+        if self.description.gear_kind != "batch" or not self.description.max_rows:
+            raise ValueError(
+                f"gear_plan 'time' needs an om with batch gears; this one has {self.description.gear_kind} shapes"
+            )
+        if times is None:
+            times = [self._time(rows) for rows in gears]
+        elif len(times) != len(gears) or min(times) <= 0:
+            raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
+        self._executor.set_cuts(batching.cuts(gears, times))
+
+    def _time(self, rows, repeats=3):
+        with self.borrow(rows) as batch:
+            batch.run()
+            best = float("inf")
+            for _ in range(repeats):
+                began = time.perf_counter()
+                batch.run()
+                best = min(best, time.perf_counter() - began)
+        return best * 1e3
 
     def get_inputs(self) -> list[model.TensorSpec]:
-        """The model's inputs (name, dtype, shape with None for what gears decide)."""
+        """The model's inputs (name, dtype, shape with None for what gears or ranges decide)."""
         return list(self.description.inputs)
 
     def get_outputs(self) -> list[model.TensorSpec]:
-        """The model's outputs (name, dtype, shape with None for what gears decide)."""
+        """The model's outputs (name, dtype, shape with None for what gears or ranges decide)."""
         return list(self.description.outputs)
 
     def run(self, output_names, inputs: dict) -> list:
@@ -192,8 +270,8 @@ class InferenceSession:
         inputs : dict of name → array
             Each of the model's dtype and of shape (rows, …). Contiguous NumPy arrays are copied once, into pinned
             memory; other layouts and byte orders, DLPack objects and buffers are made contiguous first. Rows beyond
-            the largest gear are run in parts, fewer are padded with zeros up to a gear; a static om takes exactly its
-            own number.
+            the largest gear are run in parts, on as many slots as are free; fewer are padded with zeros up to a gear;
+            a static om takes exactly its own number.
 
         Raises
         ------
@@ -206,27 +284,84 @@ class InferenceSession:
         """
         return self._executor.run(output_names, inputs)
 
-    def borrow(self, rows: int | None = None) -> executor.Batch:
+    def submit(self, inputs: dict, output_names=None) -> executor.Future:
+        """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
+
+        Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or
+        the future died, so results must be taken. Arguments and errors are those of run().
+        """
+        return self._executor.submit(output_names, inputs)
+
+    def borrow(self, rows: int | None = None, shapes=None) -> executor.Batch:
         """Borrow a slot: fill pinned views, run, read pinned views, without a copy.
 
         Parameters
         ----------
         rows : int, optional
             Rows of the batch, at most the largest gear (the default); fewer are padded up to a gear.
+        shapes : mapping of input name to shape, optional
+            Instead of rows, for models with other gears or ranges.
         """
-        return self._executor.borrow(rows)
+        return self._executor.borrow(rows, shapes)
+
+    def register_memory(self, array) -> executor.Registration:
+        """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
+
+        run() then skips the copy into pinned memory for inputs that lie in it and fill their gear. Elsewhere nothing
+        changes; `.direct` says which. Close the registration before the memory goes. Not tried on an NPU.
+
+        Parameters
+        ----------
+        array : writable C-contiguous ndarray or buffer
+        """
+        return self._executor.register(array)
+
+    def recover(self) -> None:
+        """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.
+
+        Waits up to 2 s for the work that failed to end.
+
+        Raises
+        ------
+        UnsupportedError
+            The work that failed has not ended yet, or the device's error is one after which the process must end.
+        """
+        self._executor.recover()
 
     def native_handles(self, rows: int) -> dict:
         """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
         return self._executor.handles(rows)
 
+    def sample_stages(self, every: int) -> None:
+        """Time the stages of every n-th batch of each slot from now on (0, the default: of none); see stages()."""
+        self._executor.sample_stages(_integer("every", every, 0))
+
+    def stages(self) -> list[dict]:
+        """The stages of the batches timed since the last call, 4096 at most.
+
+        Returns
+        -------
+        list of dict
+            ``rows``, ``gear``; ``begin_ns`` (CLOCK_MONOTONIC); on the host ``gather_ns`` (into pinned memory),
+            ``submit_ns``, ``wait_ns``, ``scatter_ns`` (out of it); on the device ``h2d_us``, ``execute_us``, ``d2h_us``
+            from events, None where the runtime has none. Range models are not timed.
+        """
+        return self._executor.stages()
+
     def stats(self) -> dict:
-        """Executions, rows, padded rows, slots, and bytes of device and pinned memory held."""
+        """Executions (by gear), rows, padded rows, slots, health, and bytes of device and pinned memory held."""
         return self._executor.stats()
 
-    def close(self) -> None:
-        """Give everything back; a batch in flight is awaited where it runs. Again: nothing happens."""
-        self._executor.close()
+    def close(self, wait: bool = True) -> None:
+        """Give everything back; later calls raise. Again: nothing happens.
+
+        Parameters
+        ----------
+        wait : bool
+            True: futures in flight get their results first. False: their result() raises CancelledError. A borrowed
+            batch, or a run() in another thread, keeps its slot until it ends.
+        """
+        self._executor.close(wait)
 
     def __enter__(self):
         return self
@@ -235,16 +370,59 @@ class InferenceSession:
         self.close()
 
     def __repr__(self):
-        return f"<InferenceSession {self.description.path} on {self.description.runtime}:{self.device_id}>"
+        ids = ",".join(map(str, self.device_ids))
+        return f"<InferenceSession {self.description.path} on {self.description.runtime}:{ids}>"
 
 
-def _positive(name, value):
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+def _integer(name, value, lowest=1):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not lowest <= number < 2**31:
+        wanted = "a positive integer" if lowest else "an integer from 0,"
+        raise ValueError(f"{name} must be {wanted} below 2**31, got {value!r}")
+    return number
 
 
 def _timeout(name, value):
-    if value is None:
-        return -1
-    _positive(name, value)
-    return value
+    return -1 if value is None else _integer(name, value)
+
+
+def _devices(device_id, device_ids):
+    if device_ids is None:
+        return (0 if device_id is None else _integer("device_id", device_id, 0),)
+    ids = tuple(_integer("device_ids", value, 0) for value in device_ids)
+    if device_id is not None or not ids or len(set(ids)) != len(ids):
+        raise ValueError(
+            f"give device_id or device_ids (at least one, each once), got device_id={device_id!r}, device_ids={ids}"
+        )
+    return ids
+
+
+def _padding(description, output_axes, pad_value):
+    """(output axes by output name, pad values by input name), checked against the model."""
+    inputs = {name: spec for spec in description.inputs for name in (spec.name, spec.full_name)}
+    outputs = {name: spec for spec in description.outputs for name in (spec.name, spec.full_name)}
+    axes = {}
+    for name, mapping in dict(output_axes or {}).items():
+        if name not in outputs:
+            raise ValueError(
+                f"output_axes: no output {name!r}; this model has {', '.join(map(str, description.outputs))}"
+            )
+        axes[outputs[name].name] = {}
+        for axis, (source, source_axis) in mapping.items():
+            spec = inputs.get(source)
+            if spec is None or not 0 <= source_axis < len(spec.shape) or not 0 <= axis < len(outputs[name].shape):
+                raise ValueError(
+                    f"output_axes: axis {axis} of {outputs[name]} cannot follow axis {source_axis} of {source!r}; "
+                    f"this model has {', '.join(map(str, description.inputs))}"
+                )
+            axes[outputs[name].name][axis] = (spec.name, source_axis)
+    values = dict(pad_value) if hasattr(pad_value, "items") else {spec.name: pad_value for spec in description.inputs}
+    unknown = [name for name in values if name not in inputs]
+    if unknown:
+        raise ValueError(
+            f"pad_value: no input {unknown[0]!r}; this model has {', '.join(map(str, description.inputs))}"
+        )
+    return axes, {inputs[name].name: value for name, value in values.items()}

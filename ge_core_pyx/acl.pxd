@@ -4,7 +4,12 @@ cdef extern from "acl_table.h" nogil:
     ctypedef int aclError
     ctypedef void* aclrtContext
     ctypedef void* aclrtStream
+    ctypedef void* aclrtEvent
+    ctypedef enum aclrtStreamStatus:
+        ACL_STREAM_STATUS_COMPLETE
+        ACL_STREAM_STATUS_NOT_READY
     ctypedef struct aclDataBuffer
+    ctypedef struct aclTensorDesc
     ctypedef struct aclmdlDataset
     ctypedef struct aclmdlDesc
     ctypedef struct aclmdlIODims:
@@ -19,11 +24,21 @@ cdef extern from "acl_table.h" nogil:
     ctypedef struct aclmdlHW:
         size_t hwCount
         uint64_t hw[128][2]
+    ctypedef struct aclrtUtilizationInfo:
+        int cubeUtilization
+        int vectorUtilization
+        int aicpuUtilization
+        void* utilizationExtend
     ctypedef struct aclCANNPackageVersion:
         char* version
 
     enum:
+        ACL_ERROR_FAILURE
+        ACL_EVENT_TIME_LINE
         ACL_ERROR_REPEAT_INITIALIZE
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+        ACL_FORMAT_ND
+        ACL_HOST_REG_PINNED
         ACL_HBM_MEM
         ACL_MEMCPY_HOST_TO_DEVICE
         ACL_MEMCPY_DEVICE_TO_HOST
@@ -54,8 +69,15 @@ cdef extern from "acl_table.h" nogil:
         aclError (*aclrtMallocHost)(void**, size_t) noexcept nogil
         aclError (*aclrtFreeHost)(void*) noexcept nogil
         aclError (*aclrtMemcpyAsync)(void*, size_t, const void*, size_t, int, aclrtStream) noexcept nogil
+        aclError (*aclrtStreamQuery)(aclrtStream, aclrtStreamStatus*) noexcept nogil
         aclDataBuffer* (*aclCreateDataBuffer)(void*, size_t) noexcept nogil
         aclError (*aclDestroyDataBuffer)(const aclDataBuffer*) noexcept nogil
+        aclError (*aclUpdateDataBuffer)(aclDataBuffer*, void*, size_t) noexcept nogil
+        void* (*aclGetDataBufferAddr)(const aclDataBuffer*) noexcept nogil
+        aclTensorDesc* (*aclCreateTensorDesc)(int, int, const int64_t*, int) noexcept nogil
+        void (*aclDestroyTensorDesc)(const aclTensorDesc*) noexcept nogil
+        size_t (*aclGetTensorDescNumDims)(const aclTensorDesc*) noexcept nogil
+        aclError (*aclGetTensorDescDimV2)(const aclTensorDesc*, size_t, int64_t*) noexcept nogil
         aclmdlDesc* (*aclmdlCreateDesc)() noexcept nogil
         aclError (*aclmdlDestroyDesc)(aclmdlDesc*) noexcept nogil
         aclError (*aclmdlGetDesc)(aclmdlDesc*, uint32_t) noexcept nogil
@@ -77,18 +99,32 @@ cdef extern from "acl_table.h" nogil:
         aclError (*aclmdlGetInputDynamicGearCount)(const aclmdlDesc*, size_t, size_t*) noexcept nogil
         aclError (*aclmdlGetInputDynamicDims)(const aclmdlDesc*, size_t, aclmdlIODims*, size_t) noexcept nogil
         aclError (*aclmdlSetDynamicBatchSize)(uint32_t, aclmdlDataset*, size_t, uint64_t) noexcept nogil
+        aclError (*aclmdlSetDynamicHWSize)(uint32_t, aclmdlDataset*, size_t, uint64_t, uint64_t) noexcept nogil
+        aclError (*aclmdlSetInputDynamicDims)(uint32_t, aclmdlDataset*, size_t, const aclmdlIODims*) noexcept nogil
+        aclError (*aclmdlSetDatasetTensorDesc)(aclmdlDataset*, aclTensorDesc*, size_t) noexcept nogil
+        aclTensorDesc* (*aclmdlGetDatasetTensorDesc)(const aclmdlDataset*, size_t) noexcept nogil
         aclmdlDataset* (*aclmdlCreateDataset)() noexcept nogil
         aclError (*aclmdlDestroyDataset)(const aclmdlDataset*) noexcept nogil
         aclError (*aclmdlAddDatasetBuffer)(aclmdlDataset*, aclDataBuffer*) noexcept nogil
         aclError (*aclmdlQuerySize)(const char*, size_t*, size_t*) noexcept nogil
         aclError (*aclmdlLoadFromFileWithMem)(const char*, uint32_t*, void*, size_t, void*, size_t) noexcept nogil
+        aclError (*aclmdlLoadFromFile)(const char*, uint32_t*) noexcept nogil
+        aclError (*aclmdlExecute)(uint32_t, const aclmdlDataset*, aclmdlDataset*) noexcept nogil
         aclError (*aclmdlExecuteAsync)(uint32_t, const aclmdlDataset*, aclmdlDataset*, aclrtStream) noexcept nogil
         aclError (*aclmdlUnload)(uint32_t) noexcept nogil
         aclError (*aclrtGetVersion)(int*, int*, int*) noexcept nogil
         aclError (*aclsysGetCANNVersion)(int, aclCANNPackageVersion*) noexcept nogil
+        aclError (*aclrtSetOpExecuteTimeOutWithMs)(uint32_t) noexcept nogil
+        aclError (*aclrtHostRegisterV2)(void*, uint64_t, uint32_t) noexcept nogil
+        aclError (*aclrtHostUnregister)(void*) noexcept nogil
+        aclError (*aclrtGetDeviceUtilizationRate)(int, aclrtUtilizationInfo*) noexcept nogil
+        aclError (*aclrtCreateEventExWithFlag)(aclrtEvent*, uint32_t) noexcept nogil
+        aclError (*aclrtDestroyEvent)(aclrtEvent) noexcept nogil
+        aclError (*aclrtRecordEvent)(aclrtEvent, aclrtStream) noexcept nogil
+        aclError (*aclrtEventElapsedTime)(float*, aclrtEvent, aclrtEvent) noexcept nogil
 
 cdef enum Kind:
-    CONTEXT, STREAM, DEVICE_BUFFER, PINNED_BUFFER, MODEL, DATASET, DATA_BUFFER, KINDS
+    CONTEXT, STREAM, EVENT, DEVICE_BUFFER, PINNED_BUFFER, MODEL, DATASET, DATA_BUFFER, KINDS
 
 cdef acl_table api                     # filled once by open_library(); read-only afterwards
 cdef long live[<int>KINDS]             # native objects this module's users hold, by kind

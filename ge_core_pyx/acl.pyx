@@ -18,7 +18,7 @@ cdef extern from "acl_table.h" nogil:
     const char* acl_table_bind(acl_table* table, void** libraries, int count)
     const char* acl_error_name(aclError code)
 
-KIND_NAMES = ("context", "stream", "device_buffer", "pinned_buffer", "model", "dataset", "data_buffer")
+KIND_NAMES = ("context", "stream", "event", "device_buffer", "pinned_buffer", "model", "dataset", "data_buffer")
 
 _opened = None                         # (kind, files) once a library is bound
 cdef long failed_releases = 0
@@ -26,7 +26,7 @@ cdef long failed_releases = 0
 
 def _mark_forked():
     global forked
-    forked = True
+    forked = _opened is not None       # a child of a process that never opened AscendCL may open it
 
 
 os.register_at_fork(after_in_child=_mark_forked)
@@ -159,7 +159,9 @@ def open_library(runtime: str | None = None) -> tuple:
         _opened = (kind, tuple(sorted(os.fsdecode(file) for file in files)))
         return _opened
     remedy = (
-        "reinstall ge_core, whose wheel carries it"
+        "correct GE_CORE_ACL_LIBRARY"
+        if os.environ.get("GE_CORE_ACL_LIBRARY")
+        else "reinstall ge_core, whose wheel carries it"
         if kind == "cpu"
         else "install CANN and source its set_env.sh, or set GE_CORE_ACL_LIBRARY; on a machine without an NPU ask for "
         "the CPU implementation with runtime='cpu' or GE_CORE_RUNTIME=cpu"

@@ -35,6 +35,10 @@ class AclMemoryError(AclError, MemoryError):
     """Device or pinned host memory is exhausted."""
 
 
+class DeviceMemoryError(MemoryError):
+    """A model does not fit on its device; nothing of it was allocated."""
+
+
 class AclTimeoutError(AclError, TimeoutError):
     """A wait for the device reached its limit."""
 
@@ -73,6 +77,7 @@ _HINTS = {
     207005: "The device has no stream left; other processes hold them.",
     207008: "The device has no stream left; other processes hold them.",
     500000: "Usually no driver or no NPU: run `ge-core doctor`.",
+    507008: "The om was compiled for another SoC: compile it with --soc_version of this one (`ge-core info`).",
     507009: "The om was compiled for another SoC or another vNPU size.",
     507033: "Driver, firmware and CANN do not match, or the device is not mapped into this container.",
     507899: "The driver failed; run `ge-core doctor`.",
@@ -82,8 +87,9 @@ _HINTS = {
 def _hint(code: int) -> str:
     if code in _HINTS:
         return _HINTS[code]
-    if code // 1000 in (500, 507, 545):
-        return _PLOG.format(os.environ.get("ASCEND_PROCESS_LOG_PATH") or "~/ascend/log")
+    plog = os.path.expanduser(os.environ.get("ASCEND_PROCESS_LOG_PATH") or "~/ascend/log")
+    if code // 1000 in (500, 507, 545) and os.path.isdir(plog):
+        return _PLOG.format(plog)
     return ""
 
 

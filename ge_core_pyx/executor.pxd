@@ -1,69 +1,68 @@
-from ge_core_pyx.acl cimport aclError, aclmdlDataset
-from ge_core_pyx.device cimport Context, Stream
-from ge_core_pyx.memory cimport DeviceBuffer, PinnedBuffer
-from ge_core_pyx.model cimport Model
+from libc.stdint cimport int64_t
+
+from ge_core_pyx.acl cimport aclError
+from ge_core_pyx.device cimport Context
+from ge_core_pyx.memory cimport DeviceBuffer
+from ge_core_pyx.slot cimport Slot
 
 
-cdef struct Tensor:
-    size_t offset                      # in the slot's blocks
-    size_t nbytes
-    size_t row_nbytes                  # of one row of the batch; 0 when the model cannot be cut by rows
-
-
-cdef struct Plan:                      # one gear of one slot: all the hot path needs
-    size_t gear                        # the batch size it was compiled for
-    size_t rows                        # the same; 0 when the model cannot be cut by rows
-    aclmdlDataset* input
-    aclmdlDataset* output
-    size_t input_nbytes
-    size_t output_nbytes
-    Tensor* inputs
-    Tensor* outputs
-
-
-cdef class Slot:
+cdef class Device:
     cdef readonly Context context
-    cdef readonly Stream stream
-    cdef readonly Model model
-    cdef readonly PinnedBuffer pinned_input, pinned_output
-    cdef readonly DeviceBuffer device_input, device_output, gear_memory
-    cdef list datasets
-    cdef readonly list gears           # per plan: (input shapes, output shapes)
-    cdef Plan* plans
-    cdef int n_plans, n_inputs, n_outputs
-    cdef int current                   # the plan whose gear is set; -1: none
-    cdef int timeout_ms
-    cdef bint has_gears
-    cdef bint failed
-    cdef const char* call              # the entry point called last
-
-    cdef int _plan(self, int index, description) except -1
-    cdef aclError execute(self, int index, size_t rows) noexcept nogil
-    cdef bint drained(self, int timeout_ms) noexcept nogil
+    cdef readonly list slots, free
+    cdef readonly DeviceBuffer weights
+    cdef readonly str unhealthy
+    cdef bint sticky
 
 
 cdef class Executor:
-    cdef readonly Context context
+    cdef readonly list devices
     cdef readonly str path
-    cdef readonly object description
-    cdef readonly list slots
-    cdef readonly str unhealthy
+    cdef readonly object description, budget
     cdef readonly bint closed
-    cdef list free, sources, output_dtypes
+    cdef list sources, output_dtypes, cuts
     cdef tuple output_specs
-    cdef dict input_index, output_index
-    cdef object condition
-    cdef int waiters, submit_timeout_ms, execute_timeout_ms
-    cdef long long executions, rows_run, rows_padded
+    cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
+    cdef object condition, sizes
+    cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
+    cdef bint refusing                 # closed, or no device is healthy: every call must say so
+    cdef list registered               # pinned memory of the caller: (first address, address after the last)
+    cdef long long rows_run, rows_padded
+    cdef list executions               # per plan
+    cdef object samples                # of timed batches
+    cdef object __weakref__
 
-    cdef int _add_slot(self) except -1
+    cdef Slot take(self)
     cdef Slot acquire(self)
     cdef void release(self, Slot slot) noexcept
     cdef int failed(self, Slot slot, aclError rc) except -1
     cdef int plan_for(self, Slot slot, size_t rows) noexcept
-    cdef int exact_plan(self, Slot slot, Py_buffer* views) except -2
-    cdef list _run_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted)
-    cdef list _run_exact(self, Py_buffer* views, list wanted)
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1
+    cdef int _count(self, Slot slot, int plan, size_t rows) except -1
+    cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1
+    cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept
+    cdef int _views(self, dict feeds, Py_buffer* views, int* filled) except -1
+    cdef Py_ssize_t _rows_of(self, Py_buffer* views) except -1
+    cdef list _arrays(self, Py_ssize_t rows)
+    cdef object _run_part(self, Py_buffer* views, Py_ssize_t rows)
+    cdef Future _submit_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted)
+    cdef Future _submit_whole(self, Py_buffer* views, list wanted)
+
+
+cdef class Part:
+    cdef readonly Slot slot
+    cdef int plan
+    cdef size_t first, rows            # rows 0: the whole tensors
+    cdef tuple cut                     # whole outputs cut back to these shapes; None: as they are
+
+
+cdef class Future:
+    cdef Executor executor
+    cdef list parts                    # in flight, in the order they were started
+    cdef list arrays, wanted
+    cdef object error, lock
+    cdef object __weakref__
+
+    cdef int settle(self, int64_t timeout_ms) except -1
 
 
 cdef class Hold:

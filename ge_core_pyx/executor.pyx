@@ -1,229 +1,947 @@
-"""Running batches: slots with everything allocated beforehand, and the way from arrays to the device and back."""
+"""Running batches on slots: from the caller's arrays to a device and back, at once or several in flight."""
 
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_C_CONTIGUOUS,
-    PyBUF_FORMAT,
-    PyBUF_WRITABLE,
-    PyBuffer_FillInfo,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, aclrtContext, aclrtStream, api, check, refuse_fork, usable
-from ge_core_pyx.device cimport Context, Stream
-from ge_core_pyx.memory cimport DeviceBuffer, PinnedBuffer, padded
-from ge_core_pyx.model cimport Dataset, Model
+from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
+from ge_core_pyx.arrays cimport Source, view_of
+from ge_core_pyx.device cimport Context
+from ge_core_pyx.slot cimport AWAITED, SCATTERED, Plan, RangeSlot, Slot, Tensor
 
+import collections
+import concurrent.futures
 import math
+import operator
 import threading
 import time
+import weakref
 
 import numpy as np
 
-from ge_core_pyx import dtypes, errors
+from ge_core_pyx import errors, model
+from ge_core_pyx import slot as slots_module
+from ge_core_pyx.arrays import numpy_dtype
 
 cdef object _empty = np.empty
-cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
-cdef int DRAIN_MS = 2000               # how long a failed slot's stream may take to end its queued work
+cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
+
+
+cdef void copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
+    """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
+    cdef Plan* plan = &slot.plans[index]
+    cdef Tensor* tensor
+    cdef char* pinned
+    cdef int i
+    for i in range(slot.n_inputs):
+        tensor = &plan.inputs[i]
+        pinned = <char*>slot.pinned_input.ptr + tensor.offset
+        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
+        if rows < plan.rows:
+            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
+
+
+cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
+    cdef Tensor* tensor
+    cdef int i
+    for i in range(slot.n_outputs):
+        tensor = &slot.plans[index].outputs[i]
+        memcpy(
+            <char*>targets[i].buf + first * tensor.row_nbytes, <char*>slot.pinned_output.ptr + tensor.offset,
+            rows * tensor.row_nbytes,
+        )
+
+
+cdef Py_buffer* buffers(int count) except NULL:
+    cdef Py_buffer* result = <Py_buffer*>PyMem_Calloc(max(count, 1), sizeof(Py_buffer))
+    if result == NULL:
+        raise MemoryError()
+    return result
+
+
+cdef void release_buffers(Py_buffer* views, int count) noexcept:
+    cdef int i
+    for i in range(count):
+        PyBuffer_Release(&views[i])
+    PyMem_Free(views)
+
+
+cdef tuple shape_of(Py_buffer* view):
+    return tuple(view.shape[d] for d in range(view.ndim))
 
 
 @cython.final
-@cython.no_gc_clear
-cdef class Slot:
-    """One in-flight batch: a loaded model, a stream, memory for the largest gear, and a plan per gear.
+cdef class Device:
+    """One device of a session: its context, its slots, and the weights they share."""
 
-    The inputs of a gear lie in one block (one copy to the device). Outputs keep the places of the largest gear at
-    every gear, because AscendCL asks for output buffers of that size.
+    def __cinit__(self, Context context):
+        self.context = context
+        self.slots = []
+        self.free = []
+
+
+@cython.final
+cdef class Executor:
+    """One model on one or more devices, and the calls that run on it. Any thread may call.
+
+    Parameters
+    ----------
+    runtime : Runtime
+    device_ids : sequence of int
+    path : str
+        The om; every slot loads it, those of one device share one copy of the weights.
+    slots : int
+        Batches that may be in flight at once, per device.
+    submit_timeout_ms : int
+        How long a call waits for a free slot; -1 waits for ever.
+    execute_timeout_ms : int
+        How long one execution may take, waiting for its turn on the device included; -1: as long as it takes.
+
+    Raises
+    ------
+    DeviceMemoryError
+        The model does not fit; nothing is left behind.
     """
 
-    def __cinit__(self, Context context not None, str path not None, DeviceBuffer weights=None, int timeout_ms=-1):
-        cdef int i
-        self.context = context
-        self.timeout_ms = timeout_ms
-        self.current = -1
-        self.model = Model(context, path, weights)
-        self.stream = Stream(context)
-        description = self.model.description
-        if description.gear_kind not in ("static", "batch") or len(description.reserved) > 1:
-            raise errors.UnsupportedError(
-                f"{path}: this release runs static and batch-gear oms; this one has {description.gear_kind} gears "
-                f"{list(description.gears)} and the reserved inputs {list(description.reserved)}"
-            )
-        self.has_gears = description.gear_kind == "batch"
-        self.n_inputs = len(description.inputs)
-        self.n_outputs = len(description.outputs)
-        self.n_plans = len(description.gears) if self.has_gears else 1
-        input_block = sum(padded(spec.nbytes) for spec in description.inputs)
-        output_block = sum(padded(spec.nbytes) for spec in description.outputs)
-        self.pinned_input = PinnedBuffer(context, max(input_block, 64))
-        self.device_input = DeviceBuffer(context, max(input_block, 64))
-        self.device_output = DeviceBuffer(context, max(output_block, 64))
-        self.pinned_output = PinnedBuffer(context, max(output_block, 64))
-        if self.has_gears:
-            self.gear_memory = DeviceBuffer(context, self.n_plans * padded(self.model.gear_nbytes()))
-        self.datasets = []
-        self.gears = []
-        self.plans = <Plan*>PyMem_Calloc(self.n_plans, sizeof(Plan))
-        if self.plans == NULL:
-            raise MemoryError()
-        with context.bound():
-            for i in range(self.n_plans):
-                self._plan(i, description)
+    def __init__(
+        self, runtime, device_ids, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1,
+    ):
+        self.path = path
+        self.slots_per_device = slots
+        self.submit_timeout_ms = submit_timeout_ms
+        self.execute_timeout_ms = execute_timeout_ms
+        self.condition = threading.Condition()
+        self.known = {}
+        self.samples = collections.deque(maxlen=4096)
+        self.registered = []
+        self.output_axes = self.pad_values = {}
+        self.devices = [Device(Context(runtime, device_id)) for device_id in device_ids]
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
 
-    cdef int _plan(self, int index, description) except -1:
-        cdef Plan* plan = &self.plans[index]
-        cdef Dataset inputs = Dataset(self.device_input), outputs = Dataset(self.device_output)
-        cdef size_t offset = 0, gear_nbytes = self.model.gear_nbytes()
-        rows = description.gears[index] if self.has_gears else description.max_rows
-        shapes = [tuple(rows if dim is None else dim for dim in spec.shape) for spec in description.inputs]
-        plan.gear = rows
-        plan.rows = rows if description.max_rows else 0
-        plan.inputs = <Tensor*>PyMem_Calloc(max(self.n_inputs, 1), sizeof(Tensor))
-        plan.outputs = <Tensor*>PyMem_Calloc(max(self.n_outputs, 1), sizeof(Tensor))
-        if plan.inputs == NULL or plan.outputs == NULL:
-            raise MemoryError()
-        for i, (spec, shape) in enumerate(zip(description.inputs, shapes, strict=True)):
-            nbytes = math.prod(shape) * spec.itemsize
-            plan.inputs[i] = Tensor(offset, nbytes, nbytes // rows if description.max_rows else 0)
-            inputs.add(<char*>self.device_input.ptr + offset, nbytes)
-            plan.input_nbytes = offset + nbytes
-            offset += padded(nbytes)
-        offset = 0
-        for i, spec in enumerate(description.outputs):
-            outputs.add(<char*>self.device_output.ptr + offset, spec.nbytes)
-            plan.outputs[i].offset = offset
-            offset += padded(spec.nbytes)
-        if self.has_gears:
-            inputs.add(<char*>self.gear_memory.ptr + index * padded(gear_nbytes), gear_nbytes)
-            check(self.model.set_batch(inputs, rows), b"aclmdlSetDynamicBatchSize")
-            self.current = index
-        output_shapes = self.model.output_shapes()
-        for i, (spec, shape) in enumerate(zip(description.outputs, output_shapes, strict=True)):
-            nbytes = math.prod(shape) * spec.itemsize
-            expected = rows * description.row_multiples[i]
-            if description.max_rows and (not shape or shape[0] != expected):
+    def _load(self):
+        cdef Device device
+        cdef Slot slot
+        context = (<Device>self.devices[0]).context
+        self.description = model.describe(context, self.path)
+        if len(self.description.reserved) > bool(self.description.gears):
+            raise errors.UnsupportedError(
+                f"{self.path} was compiled with dynamic AIPP, whose parameters ge_core has no way to take yet; compile "
+                "it with static AIPP"
+            )
+        if self.description.gear_kind != "range":
+            self.sizes = model.query_size(context, self.path)
+            self.budget = slots_module.budget(self.description, self.sizes, self.slots_per_device)
+            for device in self.devices:
+                free, total = device.context.memory_info()
+                if self.budget.device_bytes > free:
+                    raise errors.DeviceMemoryError(
+                        f"{self.path} needs {self.budget} on device {device.context.device_id}, where {free:,} of "
+                        f"{total:,} bytes are free: use fewer slots, smaller gears, or another device"
+                    )
+        for index in range(len(self.devices)):
+            for _ in range(self.slots_per_device):
+                self._add_slot(index)
+        slot = (<Device>self.devices[0]).slots[0]
+        self.description = slot.description
+        self.sources = [Source(spec) for spec in self.description.inputs]
+        self.output_specs = self.description.outputs
+        self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
+        self.input_index = _index(self.description.inputs)
+        self.output_index = _index(self.output_specs)
+        self.plans_by_shapes = {gear[0]: i for i, gear in enumerate(slot.gears)}
+        self.executions = [0] * slot.n_plans
+        _open.add(self)
+        limits = [executor.execute_limit() for executor in _open if not executor.closed]
+        if min(limits) > 0:            # the device's own limit is one for the process
+            api.aclrtSetOpExecuteTimeOutWithMs(max(limits))
+
+    def execute_limit(self) -> int:
+        return self.execute_timeout_ms
+
+    def _add_slot(self, int index):
+        cdef Device device = self.devices[index]
+        cdef Slot slot = slots_module.make(
+            device.context, self.path, self.description, self.sizes, device.weights, self.execute_timeout_ms, self.known
+        )
+        slot.device = index
+        device.weights = slot.model.weights
+        device.slots.append(slot)
+        device.free.append(slot)
+
+    # ---- slots ----
+
+    cdef Slot take(self):
+        """A free slot of the device with the most of them; None when all are busy."""
+        cdef Device device, best
+        cdef Slot slot
+        cdef aclError rc
+        while True:
+            best = self.devices[0]
+            if len(self.devices) > 1:
+                for device in self.devices:
+                    if len(device.free) > len(best.free):
+                        best = device
+            if not best.free:
+                return None
+            slot = best.free.pop()
+            if not slot.in_flight:
+                return slot
+            with nogil:                # the future that started it died: let it end first
+                rc = slot.finish(-1)
+            if rc == 0:
+                return slot
+            try:
+                self.failed(slot, rc)
+            except errors.AclError:
+                if self.refusing:
+                    self._refuse()
+
+    cdef Slot acquire(self):
+        if acl.forked or self.refusing:
+            self._refuse()
+        slot = self.take()
+        return self._wait() if slot is None else slot
+
+    def _refuse(self):
+        refuse_fork()
+        if self.closed:
+            raise RuntimeError(f"the session of {self.path} is closed")
+        raise errors.UnsupportedError(
+            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or "
+            "close it and open a new one; if that fails too, end the process."
+        )
+
+    def _wait(self):
+        cdef Slot slot
+        deadline = None if self.submit_timeout_ms < 0 else time.monotonic() + self.submit_timeout_ms / 1000
+        with self.condition:
+            self.waiters += 1
+            try:
+                while True:
+                    if acl.forked or self.refusing:
+                        self._refuse()
+                    slot = self.take()
+                    if slot is not None:
+                        return slot
+                    left = None if deadline is None else deadline - time.monotonic()
+                    if left is not None and left <= 0:
+                        count = self.slots_per_device * len(self.devices)
+                        raise TimeoutError(
+                            f"no free slot within {self.submit_timeout_ms} ms: all {count} are in flight or held by "
+                            "borrowed batches; raise slots or submit_timeout_ms, or close batches and drop their views"
+                        )
+                    self.condition.wait(left)
+            finally:
+                self.waiters -= 1
+
+    cdef void release(self, Slot slot) noexcept:
+        if slot.failed:
+            return                     # retired: failed() replaced it
+        if self.closed:
+            slot.close()
+            self._close_contexts()
+            return
+        (<Device>self.devices[slot.device]).free.append(slot)
+        if self.waiters:
+            with self.condition:
+                self.condition.notify()
+
+    cdef int failed(self, Slot slot, aclError rc) except -1:
+        """After a failed call: keep the slot if only the call was refused, else retire it; raise the error."""
+        cdef bint idle, refused
+        cdef int limit = slots_module.DRAIN_MS
+        error = slot.error
+        slot.error = None
+        if error is None:
+            try:
+                check(rc, slot.call)
+            except errors.AclError as caught:
+                error = caught
+        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
+            limit = 0                  # its own limit has passed already
+        with nogil:
+            idle = slot.drained(limit)
+        broken = isinstance(error, errors.AclError) and not isinstance(error, (errors.AclValueError, MemoryError))
+        refused = idle and not broken
+        if not refused:
+            slot.failed = True
+            self._retire(slot, idle, error)
+        raise error
+
+    def _retire(self, Slot slot, bint idle, error):
+        cdef Device device = self.devices[slot.device]
+        device.slots.remove(slot)
+        if not idle:
+            slots_module.abandon(slot)
+        elif getattr(error, "code", 0) not in errors.STICKY:
+            try:
+                slot.close()
+                if not self.closed:
+                    self._add_slot(slot.device)
+            except (errors.AclError, MemoryError) as second:
+                device.unhealthy = f"{error}; then {second}"
+        else:
+            device.sticky = True
+            device.unhealthy = str(error)
+            try:
+                slot.close()
+            except errors.AclError:
+                pass                   # the device is gone: what it held went with it
+        if not device.slots and device.unhealthy is None:
+            device.unhealthy = str(error)
+        if device.unhealthy is not None:
+            for other in device.free:  # no new work for this device
+                _close_quietly(other)
+            device.free.clear()
+            device.slots = [other for other in device.slots if not other.closed]
+        self.refusing = self.closed or self.unhealthy is not None
+        with self.condition:
+            self.condition.notify_all()
+
+    @property
+    def unhealthy(self):
+        """Why no call can run: the error of a device, once every device has one; else None."""
+        cdef Device device
+        texts = [device.unhealthy for device in self.devices]
+        return None if None in texts else "; ".join(texts)
+
+    def recover(self):
+        """Make unhealthy devices work again where AscendCL allows it; see InferenceSession.recover."""
+        cdef Device device
+        refuse_fork()
+        if self.closed:
+            self._refuse()
+        slots_module.release_abandoned()
+        for index, device in enumerate(self.devices):
+            if device.unhealthy is None and len(device.slots) == self.slots_per_device:
+                continue
+            if device.sticky:
                 raise errors.UnsupportedError(
-                    f"{self.model.path}: output {spec.name!r} has shape {shape} at batch gear {rows}, expected "
-                    f"{expected} rows along axis 0 as its largest gear has; such an om cannot be cut by rows"
+                    f"device {device.context.device_id} reported {device.unhealthy}: nothing inside this process is "
+                    "known to repair that. End the process and start it again; if a new one fails at once, reset the "
+                    "device with `npu-smi set -t reset`."
                 )
-            plan.outputs[i].nbytes = nbytes
-            plan.outputs[i].row_nbytes = nbytes // rows if description.max_rows else 0
-            plan.output_nbytes = plan.outputs[i].offset + nbytes
-        plan.input = inputs.handle
-        plan.output = outputs.handle
-        self.datasets += [inputs, outputs]
-        self.gears.append((tuple(shapes), tuple(output_shapes)))
+            if slots_module.abandoned(device.context):
+                raise errors.UnsupportedError(
+                    f"work on device {device.context.device_id} has still not ended ({device.unhealthy}); try again "
+                    "later, or end the process"
+                )
+            while len(device.slots) < self.slots_per_device:
+                self._add_slot(index)
+            device.unhealthy = None
+        self.refusing = False
+        with self.condition:
+            self.condition.notify_all()
+
+    # ---- requests ----
+
+    cdef int _views(self, dict feeds, Py_buffer* views, int* filled) except -1:
+        """A C-contiguous view of every input, of the right dtype and rank."""
+        cdef Source source
+        if len(feeds) != len(self.sources):
+            self._refuse_names(feeds)
+        for source in self.sources:
+            value = feeds.get(source.name)
+            if value is None:
+                value = feeds.get(source.full_name)
+                if value is None:
+                    self._refuse_names(feeds)
+            source.view(value, &views[filled[0]])
+            filled[0] += 1
         return 0
 
-    cdef aclError execute(self, int index, size_t rows) noexcept nogil:
-        """Pinned input → device → model → pinned output, and wait. `rows` of the outputs are copied back (0: all)."""
-        cdef Plan* plan = &self.plans[index]
-        cdef Tensor* tensor
-        cdef aclrtContext previous
-        cdef aclrtStream stream = self.stream.handle
-        cdef aclError rc
-        cdef size_t nbytes
-        cdef int i
-        self.call = b"aclrtSetCurrentContext"
-        rc = self.context.enter(&previous)
-        if rc != 0:
-            return rc
-        if self.has_gears and self.current != index:
-            self.call = b"aclmdlSetDynamicBatchSize"
-            self.current = -1
-            rc = api.aclmdlSetDynamicBatchSize(self.model.id, plan.input, self.n_inputs, plan.gear)
-            if rc == 0:
-                self.current = index
-        if rc == 0 and plan.input_nbytes != 0:
-            self.call = b"aclrtMemcpyAsync"
-            rc = api.aclrtMemcpyAsync(
-                self.device_input.ptr, self.device_input.nbytes, self.pinned_input.ptr, plan.input_nbytes,
-                acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
-            )
-        if rc == 0:
-            self.call = b"aclmdlExecuteAsync"
-            rc = api.aclmdlExecuteAsync(self.model.id, plan.input, plan.output, stream)
-        # At the largest gear the outputs are adjacent: one copy. At smaller ones only the valid part of each.
-        for i in range(self.n_outputs - 1 if index == self.n_plans - 1 else 0, self.n_outputs):
-            tensor = &plan.outputs[i]
-            nbytes = rows * tensor.row_nbytes if rows != 0 else tensor.nbytes
-            if rc != 0:
-                break
-            if index == self.n_plans - 1:
-                nbytes += tensor.offset
-                tensor = &plan.outputs[0]
-            if nbytes != 0:
-                self.call = b"aclrtMemcpyAsync"
-                rc = api.aclrtMemcpyAsync(
-                    <char*>self.pinned_output.ptr + tensor.offset, self.pinned_output.nbytes - tensor.offset,
-                    <char*>self.device_output.ptr + tensor.offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST, stream,
+    cdef Py_ssize_t _rows_of(self, Py_buffer* views) except -1:
+        """The rows of a request, the same for every input."""
+        cdef Source source
+        cdef int i = 0
+        for source in self.sources:
+            source.check_row(&views[i])
+            if views[i].shape[0] != views[0].shape[0]:
+                raise ValueError(
+                    f"input {source.name!r} has {views[i].shape[0]} rows, but {(<Source>self.sources[0]).name!r} has "
+                    f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
                 )
-        if rc == 0:
-            if self.timeout_ms < 0:
-                self.call = b"aclrtSynchronizeStream"
-                rc = api.aclrtSynchronizeStream(stream)
-            else:
-                self.call = b"aclrtSynchronizeStreamWithTimeout"
-                rc = api.aclrtSynchronizeStreamWithTimeout(stream, self.timeout_ms)
-        self.context.leave(previous)
-        return rc
+            i += 1
+        if self.description.gear_kind == "static" and views[0].shape[0] != self.description.max_rows:
+            raise ValueError(
+                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; "
+                "pad them, or compile batch gears"
+            )
+        return views[0].shape[0]
 
-    cdef bint drained(self, int timeout_ms) noexcept nogil:
-        """True when nothing of this slot is queued or running on the device any more."""
-        cdef aclrtContext previous
-        cdef aclError rc = self.context.enter(&previous)
-        if rc == 0:
-            # The first wait may report the error of a task that failed; the second then finds an empty stream.
-            rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, timeout_ms)
+    cdef list _arrays(self, Py_ssize_t rows):
+        cdef int i
+        return [
+            _empty((rows * self.description.row_multiples[i], *self.output_specs[i].shape[1:]), self.output_dtypes[i])
+            for i in range(len(self.output_specs))
+        ]
+
+    def _wanted(self, names):
+        if names is None:
+            return None
+        if isinstance(names, str):
+            names = [names]
+        wanted = []
+        for name in names:
+            index = self.output_index.get(name)
+            if index is None:
+                raise ValueError(f"no output {name!r}; this model has {_names(self.output_specs)}")
+            wanted.append(index)
+        return wanted
+
+    def _refuse_names(self, feeds):
+        specs = self.description.inputs
+        known = {name for spec in specs for name in (spec.name, spec.full_name)}
+        unknown = [name for name in feeds if name not in known]
+        missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
+        problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
+        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
+
+    def run(self, names, inputs):
+        """See InferenceSession.run."""
+        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
+        cdef Py_buffer* views
+        cdef Py_ssize_t rows
+        cdef int filled = 0
+        if acl.forked or self.refusing:
+            self._refuse()
+        wanted = self._wanted(names)
+        views = buffers(len(self.sources))
+        try:
+            self._views(feeds, views, &filled)
+            if self.description.max_rows == 0:
+                return self._submit_whole(views, wanted).result()
+            rows = self._rows_of(views)
+            if rows <= <Py_ssize_t>self.description.max_rows and self.cuts is None:
+                arrays = self._run_part(views, rows)
+                return arrays if wanted is None else [arrays[i] for i in wanted]
+            return self._submit_rows(views, rows, wanted).result()
+        finally:
+            release_buffers(views, filled)
+
+    def submit(self, names, inputs):
+        """See InferenceSession.submit."""
+        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
+        cdef Py_buffer* views
+        cdef int filled = 0
+        if acl.forked or self.refusing:
+            self._refuse()
+        wanted = self._wanted(names)
+        views = buffers(len(self.sources))
+        try:
+            self._views(feeds, views, &filled)
+            if self.description.max_rows == 0:
+                return self._submit_whole(views, wanted)
+            return self._submit_rows(views, self._rows_of(views), wanted)
+        finally:
+            release_buffers(views, filled)
+
+    cdef object _run_part(self, Py_buffer* views, Py_ssize_t rows):
+        """One batch that fits a gear, from start to end in one block without the GIL."""
+        cdef Slot slot
+        cdef int plan, n_outputs = len(self.output_specs), filled = 0
+        cdef void** sources
+        cdef void* addresses[128]
+        cdef aclError rc
+        cdef Py_buffer* targets
+        arrays = self._arrays(rows)
+        if rows == 0:
+            return arrays
+        targets = buffers(n_outputs)
+        slot = self.acquire()
+        try:
+            for array in arrays:
+                PyObject_GetBuffer(
+                    array if self.output_specs[filled].dtype != "bfloat16" else array.view(np.uint16),
+                    &targets[filled], PyBUF_WRITABLE,
+                )
+                filled += 1
+            plan = self.plan_for(slot, rows)
+            sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
+            with nogil:
+                slot.begin()
+                if sources == NULL:
+                    copy_in(slot, plan, views, 0, rows)
+                rc = slot.start(plan, rows, sources)
+                if rc == 0:
+                    rc = slot.finish(-1)
+                if rc == 0:
+                    copy_out(slot, plan, targets, 0, rows)
+            self._count(slot, plan, rows)
+            if slot.sampling and rc == 0:
+                self._sample(slot, plan, rows)
             if rc != 0:
-                rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, 0)
-        self.context.leave(previous)
-        return rc == 0
+                self.failed(slot, rc)
+        finally:
+            self.release(slot)
+            release_buffers(targets, filled)
+        return arrays
 
-    def close(self):
-        """Give everything back. A slot that the device may still be using is left alone for the life of the process."""
-        cdef bint idle
-        if self.stream is None:
+    cdef int _count(self, Slot slot, int plan, size_t rows) except -1:
+        self.executions[plan] += 1
+        self.rows_run += rows
+        if slot.plans[plan].rows > rows:
+            self.rows_padded += slot.plans[plan].rows - rows
+        return 0
+
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1:
+        """Keep the times of the batch that just ended."""
+        slot.mark(SCATTERED)
+        slot.sampling = False
+        gears = self.description.gears
+        self.samples.append({"rows": rows, "gear": gears[plan] if gears else slot.plans[plan].rows, **slot.stages()})
+        return 0
+
+    def sample_stages(self, int every):
+        """See InferenceSession.sample_stages."""
+        cdef Device device
+        for device in self.devices:
+            for slot in device.slots:
+                slot.sample(every)
+
+    def stages(self) -> list:
+        """See InferenceSession.stages."""
+        taken = []
+        while self.samples:
+            taken.append(self.samples.popleft())
+        return taken
+
+    cdef int plan_for(self, Slot slot, size_t rows) noexcept:
+        """The smallest gear that holds `rows`; the largest when none does."""
+        cdef int i
+        for i in range(slot.n_plans):
+            if slot.plans[i].rows >= rows:
+                return i
+        return slot.n_plans - 1
+
+    cdef Future _submit_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted):
+        """Parts of the request on as many slots as are free; the oldest is awaited when none is."""
+        cdef Future future = Future.__new__(Future)
+        cdef Part part
+        cdef Slot slot
+        cdef Py_ssize_t first = 0
+        cdef aclError rc
+        future.executor = self
+        future.parts = []
+        future.arrays = self._arrays(rows)
+        future.wanted = wanted
+        future.lock = threading.Lock()
+        for count in self._cut(rows):
+            slot = self.take()
+            while slot is None and future.parts:
+                future.settle(-1)
+                slot = self.take()
+            if slot is None:
+                slot = self._wait()
+            part = Part.__new__(Part)
+            part.slot = slot
+            slot.future = weakref.ref(future)
+            part.plan = self.plan_for(slot, count)
+            part.first = first
+            part.rows = count
+            with nogil:
+                slot.begin()
+                copy_in(slot, part.plan, views, part.first, part.rows)
+                rc = slot.start(part.plan, part.rows, NULL)
+            self._count(slot, part.plan, part.rows)
+            if rc != 0:
+                try:
+                    self.failed(slot, rc)
+                finally:
+                    self.release(slot)
+            future.parts.append(part)
+            first += count
+        return future
+
+    def _cut(self, Py_ssize_t rows):
+        """How many rows each execution of a request takes."""
+        cdef Py_ssize_t largest = self.description.max_rows
+        full, rest = divmod(rows, largest)
+        if self.cuts is not None:
+            return self.cuts[largest] * full + self.cuts[rest]
+        return [largest] * full + ([rest] if rest else [])
+
+    def set_padding(self, dict output_axes, dict pad_values):
+        """Which output axis follows which input axis, and what padded places of the inputs hold."""
+        self.output_axes, self.pad_values = output_axes, pad_values
+
+    def set_cuts(self, cuts):
+        """`cuts[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
+        self.cuts = cuts
+
+    cdef Future _submit_whole(self, Py_buffer* views, list wanted):
+        """A request of a model that cannot be cut by rows: of one gear's shapes, padded to one, or of a range."""
+        cdef Future future = Future.__new__(Future)
+        cdef Part part = Part.__new__(Part)
+        cdef Slot slot
+        cdef Tensor* tensor
+        cdef aclError rc
+        cdef int i
+        shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
+        part.plan, part.cut = self._place(shapes)
+        slot = self.acquire()
+        part.slot = slot
+        try:
+            if isinstance(slot, RangeSlot):
+                (<RangeSlot>slot).prepare(shapes)
+            if part.cut is not None:
+                self._pad(slot, part.plan, views, shapes)
+            with nogil:
+                if part.cut is None:
+                    for i in range(slot.n_inputs):
+                        tensor = &slot.plans[part.plan].inputs[i]
+                        memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
+                rc = slot.start(part.plan, 0, NULL)
+            self._count(slot, part.plan, 0)
+            if rc != 0:
+                self.failed(slot, rc)
+        except BaseException:
+            self.release(slot)
+            raise
+        future.executor = self
+        future.parts = [part]
+        future.wanted = wanted
+        future.lock = threading.Lock()
+        slot.future = weakref.ref(future)
+        return future
+
+    def _place(self, shapes):
+        """(plan, shapes the outputs are cut back to) for a request of these input shapes."""
+        cdef Slot slot
+        description = self.description
+        if description.gear_kind == "range":
+            for spec, shape, limits in zip(description.inputs, shapes, description.ranges):
+                for size, (low, high) in zip(shape, limits):
+                    if size < low or (high is not None and size > high):
+                        text = ", ".join(f"{a}~{'' if b is None else b}" if a != b else str(a) for a, b in limits)
+                        raise ValueError(
+                            f"input {spec.name!r}: expected {spec.dtype}[{text}], got {spec.dtype}{list(shape)}"
+                        )
+            return 0, None
+        plan = self.plans_by_shapes.get(shapes)
+        if plan is not None:
+            return plan, None
+        slot = next(slot for device in self.devices for slot in device.slots)
+        gears = [gear[0] for gear in slot.gears]
+        if self.output_axes:
+            fitting = [
+                (sum(map(math.prod, gear)), i) for i, gear in enumerate(gears)
+                if all(a <= b for shape, full in zip(shapes, gear) for a, b in zip(shape, full))
+            ]
+            if fitting:
+                plan = min(fitting)[1]
+                return plan, self._cut_shapes(shapes, gears[plan], slot.gears[plan][1])
+        known = " or ".join(str(list(gear)) for gear in gears)
+        why = "declare output_axes to have it padded"
+        if description.gear_kind in ("static", "batch"):
+            why = description.not_rows
+        raise ValueError(f"the om takes input shapes {known}, got {list(shapes)} ({why})")
+
+    def _cut_shapes(self, shapes, gear, output_shapes):
+        inputs = {spec.name: (shape, full) for spec, shape, full in zip(self.description.inputs, shapes, gear)}
+        cut = []
+        for spec, full in zip(self.output_specs, output_shapes):
+            result = list(full)
+            for axis, (name, input_axis) in self.output_axes.get(spec.name, {}).items():
+                shape, padded_shape = inputs[name]
+                result[axis] = full[axis] * shape[input_axis] // padded_shape[input_axis]
+            cut.append(tuple(result))
+        return tuple(cut)
+
+    cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1:
+        cdef int i
+        for i, (spec, shape) in enumerate(zip(self.description.inputs, shapes)):
+            full = slot.gears[plan][0][i]
+            dtype = np.dtype(spec.dtype if spec.dtype != "bfloat16" else "uint16")
+            target = view_of(slot, <char*>slot.pinned_input.ptr + slot.plans[plan].inputs[i].offset, full, dtype, False)
+            source = view_of(slot, views[i].buf, shape, dtype, True)
+            target[...] = self.pad_values.get(spec.name, 0)
+            target[tuple(map(slice, shape))] = source
+        return 0
+
+    cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept:
+        """Whether every input fills its gear and lies in registered memory, so that the device can read it in place."""
+        cdef int i
+        for i in range(slot.n_inputs):
+            if <size_t>views[i].len != slot.plans[plan].inputs[i].nbytes:
+                return False
+            address = <size_t>views[i].buf
+            if not any(first <= address and address + views[i].len <= last for first, last in self.registered):
+                return False
+            sources[i] = views[i].buf
+        return True
+
+    def register(self, array):
+        """See InferenceSession.register_memory."""
+        return Registration(self, array)
+
+    def borrow(self, rows=None, shapes=None):
+        """See InferenceSession.borrow."""
+        return Batch(self, rows, shapes)
+
+    def handles(self, size_t rows) -> dict:
+        """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
+        cdef Slot slot
+        if acl.forked or self.refusing:
+            self._refuse()
+        slot = (<Device>self.devices[0]).slots[0]
+        cdef int plan = self.plan_for(slot, rows)
+        cdef Plan* p = &slot.plans[plan]
+        if slot.current != plan:
+            with slot.context.bound():
+                rc = slot._set_gear(plan)
+                check(rc, slot.call)
+        return {
+            "context": <size_t>slot.context.handle,
+            "stream": <size_t>slot.stream.handle,
+            "model_id": slot.model.id,
+            "input_dataset": <size_t>p.input,
+            "output_dataset": <size_t>p.output,
+            "pinned_in": slot.pinned_input.address,
+            "device_in": slot.device_input.address,
+            "device_out": slot.device_output.address,
+            "pinned_out": slot.pinned_output.address,
+            "in_nbytes": p.input_nbytes,
+            "out_nbytes": p.output_nbytes,
+            "inputs": [(s.name, p.inputs[i].offset, p.inputs[i].nbytes) for i, s in enumerate(self.description.inputs)],
+            "outputs": [(s.name, p.outputs[i].offset, p.outputs[i].nbytes) for i, s in enumerate(self.output_specs)],
+            "library": list(slot.context.runtime.files),
+        }
+
+    def stats(self) -> dict:
+        """Counts since the session was opened, and the bytes it holds."""
+        cdef Device device
+        slots = [slot for device in self.devices for slot in device.slots]
+        weights = [device.weights.nbytes for device in self.devices if device.weights is not None]
+        gears = self.description.gears or ((self.description.max_rows,) if self.description.max_rows else ("whole",))
+        return {
+            "executions": sum(self.executions),
+            "executions_by_gear": dict(zip(map(str, gears), self.executions)),
+            "rows": self.rows_run,
+            "padded_rows": self.rows_padded,
+            "slots": len(slots),
+            "slots_free": sum(len(device.free) for device in self.devices),
+            "device_bytes": sum(map(slots_module.charged, weights)) + sum(slot.device_bytes for slot in slots),
+            "pinned_bytes": sum(slot.pinned_bytes for slot in slots),
+            "unhealthy": self.unhealthy,
+        }
+
+    def _close_contexts(self):
+        cdef Device device
+        for device in self.devices:
+            device.slots = [slot for slot in device.slots if not slot.closed]
+            if not device.slots and not slots_module.abandoned(device.context):
+                device.weights = None
+                device.context.close()
+
+    def close(self, wait=True):
+        """See InferenceSession.close."""
+        cdef Device device
+        cdef Future future
+        cdef Slot slot
+        if self.closed:
             return
-        with nogil:
-            idle = self.drained(DRAIN_MS)
-        if not idle:
-            _abandoned.append(self)
-            return
-        stream, self.stream = self.stream, None
+        self.closed = self.refusing = True
+        for slot in [slot for device in self.devices for slot in device.slots]:
+            future = None if slot.future is None else slot.future()
+            if future is not None:
+                future._closing(wait)
+        with self.condition:
+            self.condition.notify_all()
         first = None
-        for owned in (
-            *self.datasets, self.model, stream,
-            self.pinned_input, self.device_input, self.device_output, self.pinned_output, self.gear_memory,
-        ):
-            try:
-                if owned is not None:
-                    owned.close()
-            except errors.AclError as error:
-                first = first or error     # the rest must still be given back
+        for device in self.devices:
+            while device.free:
+                try:
+                    device.free.pop().close()
+                except errors.AclError as error:
+                    first = first or error
+        self._close_contexts()
         if first is not None:
             raise first
 
-    def __dealloc__(self):
-        cdef int i
-        if self.plans != NULL:
-            for i in range(self.n_plans):
-                PyMem_Free(self.plans[i].inputs)
-                PyMem_Free(self.plans[i].outputs)
-            PyMem_Free(self.plans)
 
-
-def release_abandoned() -> int:
-    """Close the abandoned slots whose device work has ended since; how many are left."""
-    slots = _abandoned[:]
-    _abandoned.clear()
-    for slot in slots:
+def _close_quietly(slot):
+    try:
         slot.close()
-    return len(_abandoned)
+    except errors.AclError:
+        pass                           # its device failed before
+
+
+def _mapping(inputs):
+    if not hasattr(inputs, "keys"):
+        raise TypeError(f"expected a mapping of input name to array, got {type(inputs).__name__}")
+    return {name: inputs[name] for name in inputs.keys()}
+
+
+def _seconds(timeout):
+    """A time limit in whole milliseconds; -1: none."""
+    if timeout is None:
+        return -1
+    if not isinstance(timeout, (int, float)) or timeout != timeout:
+        raise TypeError(f"timeout: expected seconds or None, got {timeout!r}")
+    return max(0, round(min(timeout, 1e9) * 1000))
+
+
+def _index(specs):
+    index = {}
+    for i, spec in enumerate(specs):
+        index[spec.full_name] = i
+        index[spec.name] = i
+    return index
+
+
+def _names(specs):
+    return ", ".join(str(spec) for spec in specs) or "none"
+
+
+@cython.final
+cdef class Part:
+    """One execution of a request."""
+
+
+@cython.final
+cdef class Future:
+    """A submitted request. It keeps its slots until result() returned or it died."""
+
+    cdef int settle(self, int64_t timeout_ms) except -1:
+        """Await the oldest part, copy its rows out and give its slot back. On an error, give the others back too."""
+        cdef Part part = self.parts[0]
+        cdef Slot slot = part.slot
+        cdef Py_buffer* targets
+        cdef int filled = 0, i, n_outputs = slot.n_outputs
+        cdef aclError rc
+        with nogil:
+            rc = slot.finish(timeout_ms)
+        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
+            raise TimeoutError(f"no result within {timeout_ms} ms; the request is still running")
+        self.parts.pop(0)
+        try:
+            if rc != 0:
+                self.executor.failed(slot, rc)
+            if part.rows == 0:
+                self.arrays = self._whole(part)
+                return 0
+            targets = buffers(n_outputs)
+            try:
+                for i in range(n_outputs):
+                    array = self.arrays[i]
+                    if self.executor.output_specs[i].dtype == "bfloat16":
+                        array = array.view(np.uint16)
+                    PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
+                    filled += 1
+                with nogil:
+                    copy_out(slot, part.plan, targets, part.first, part.rows)
+                if slot.sampling:
+                    self.executor._sample(slot, part.plan, part.rows)
+            finally:
+                release_buffers(targets, filled)
+        except BaseException as error:
+            self.error = error
+            for part in self.parts:    # their work ends by itself; whoever takes the slot next awaits it
+                self.executor.release(part.slot)
+            self.parts = []
+            raise
+        finally:
+            self.executor.release(slot)
+        return 0
+
+    def _whole(self, Part part):
+        cdef Slot slot = part.slot
+        cdef Plan* plan = &slot.plans[part.plan]
+        if isinstance(slot, RangeSlot):
+            shapes = (<RangeSlot>slot).output_shapes
+        else:
+            shapes = slot.gears[part.plan][1]
+        arrays = []
+        for i, (shape, dtype) in enumerate(zip(shapes, self.executor.output_dtypes)):
+            array = view_of(None, <char*>slot.pinned_output.ptr + plan.outputs[i].offset, shape, dtype, True)
+            if part.cut is not None:
+                array = array[tuple(map(slice, part.cut[i]))]
+            arrays.append(array.copy())
+        return arrays
+
+    def result(self, timeout=None) -> list:
+        """Wait for the outputs.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None waits for ever (or the session's execute_timeout_ms).
+
+        Returns
+        -------
+        list of ndarray
+            As run() returns them.
+
+        Raises
+        ------
+        TimeoutError
+            Not done yet; ask again.
+        AclError
+            The device failed. CancelledError: the session was closed with wait=False.
+        """
+        limit_ms = _seconds(timeout)
+        deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
+        if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
+        try:
+            while self.parts:
+                refuse_fork()
+                left = -1 if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+                self.settle(left)
+            if self.error is not None:
+                raise self.error
+            return self.arrays if self.wanted is None else [self.arrays[i] for i in self.wanted]
+        finally:
+            self.lock.release()
+
+    def exception(self, timeout=None):
+        """The error of the request, None when it has none; waits as result() does."""
+        try:
+            self.result(timeout)
+        except Exception as error:
+            if error is self.error:
+                return error
+            raise
+        return None
+
+    def done(self) -> bool:
+        """Whether result() would return at once. Does not block."""
+        cdef Part part
+        return all(part.slot.done() for part in list(self.parts))
+
+    def _closing(self, wait):
+        """The session is being closed: get the result now, or give it up (unless a thread is waiting for it)."""
+        cdef Part part
+        if not self.lock.acquire(blocking=wait):
+            return
+        try:
+            if wait:
+                try:
+                    while self.parts:
+                        self.settle(-1)
+                except errors.AclError:
+                    pass               # result() raises it
+            elif self.parts:
+                self.error = concurrent.futures.CancelledError(f"the session of {self.executor.path} was closed")
+                parts, self.parts = self.parts, []
+                for part in parts:
+                    self.executor.release(part.slot)
+        finally:
+            self.lock.release()
+
+    def __dealloc__(self):
+        cdef Part part
+        if self.parts and usable():
+            for part in self.parts:
+                self.executor.release(part.slot)
 
 
 @cython.final
@@ -240,506 +958,61 @@ cdef class Hold:
 
 
 @cython.final
-@cython.no_gc_clear
-cdef class View:
-    """A piece of pinned memory as a buffer; it keeps the slot held while any array looks into it."""
+cdef class Registration:
+    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
 
-    cdef Hold hold
-    cdef void* ptr
-    cdef Py_ssize_t nbytes
-    cdef bint readonly
+    cdef Executor executor
+    cdef Py_buffer view
+    cdef bint pinned, held
+    cdef tuple span
+    cdef object contexts
 
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, self.readonly, flags)
-
-
-cdef object _view(Hold hold, void* ptr, shape, dtype, bint readonly):
-    cdef View view = View.__new__(View)
-    view.hold = hold
-    view.ptr = ptr
-    view.nbytes = math.prod(shape) * dtype.itemsize
-    view.readonly = readonly
-    return np.ndarray(shape, dtype, buffer=view)
-
-
-def _numpy_dtype(spec):
-    """bfloat16 is ml_dtypes' where that is installed, else its bits as uint16."""
-    if spec.dtype != "bfloat16":
-        return np.dtype(spec.dtype)
-    try:
-        import ml_dtypes
-    except ImportError:
-        return np.dtype("uint16")
-    return np.dtype(ml_dtypes.bfloat16)
-
-
-def _describe(array) -> str:
-    return f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
-
-
-cdef object _contiguous(value, spec):
-    """`value` as a C-contiguous array of exactly the spec's dtype in native byte order; copies only when it must."""
-    if isinstance(value, np.ndarray):
-        array = value
-    elif hasattr(value, "__dlpack__"):
-        array = np.from_dlpack(value)
-    else:
-        array = np.asarray(value)
-    bits = spec.dtype == "bfloat16" and array.dtype.name == "uint16"
-    if array.dtype.name != spec.dtype and not bits:
-        raise ValueError(f"input {spec.name!r}: expected {spec}, got {_describe(array)}")
-    if not array.dtype.isnative or not array.flags.c_contiguous:
-        array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
-    return array.view(np.uint16) if spec.dtype == "bfloat16" else array
-
-
-@cython.final
-cdef class Source:
-    """What the hot path needs to know of one input."""
-
-    cdef object spec
-    cdef str name, full_name
-    cdef char formats[2]
-    cdef Py_ssize_t itemsize
-    cdef int ndim
-    cdef Py_ssize_t[128] shape         # -1 where gears decide
-
-    def __cinit__(self, spec):
-        cdef int i
-        self.spec = spec
-        self.name = spec.name
-        self.full_name = spec.full_name
-        formats = dtypes.by_name(spec.dtype).buffer_formats or "H"
-        self.formats[0] = ord(formats[0])
-        self.formats[1] = ord(formats[len(formats) - 1])
-        self.itemsize = spec.itemsize
-        self.ndim = len(spec.shape)
-        for i in range(self.ndim):
-            self.shape[i] = -1 if spec.shape[i] is None else spec.shape[i]
-
-    cdef int view(self, value, Py_buffer* view) except -1:
-        """A C-contiguous buffer of `value`; dtype and rank are right afterwards, dims are the caller's to check."""
-        cdef bint fits = False
-        if type(value) is np.ndarray and self.spec.dtype != "bfloat16":
-            try:
-                PyObject_GetBuffer(value, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
-                fits = view.format[1] == 0 and (view.format[0] == self.formats[0] or view.format[0] == self.formats[1])
-                if not fits:
-                    PyBuffer_Release(view)
-            except (BufferError, ValueError):
-                pass
-        if not fits:
-            PyObject_GetBuffer(_contiguous(value, self.spec), view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
-        if view.ndim != self.ndim:
-            self.refuse(view)
-        return 0
-
-    cdef int check_row(self, Py_buffer* view) except -1:
-        """Every dim after the first equals the model's."""
-        cdef int i
-        for i in range(1, self.ndim):
-            if view.shape[i] != self.shape[i]:
-                self.refuse(view)
-        return 0
-
-    cdef int refuse(self, Py_buffer* view) except -1:
-        dims = ", ".join(str(view.shape[i]) for i in range(view.ndim))
-        PyBuffer_Release(view)
-        raise ValueError(f"input {self.name!r}: expected {self.spec}, got {self.spec.dtype}[{dims}]")
-
-
-@cython.final
-cdef class Executor:
-    """The slots of one model on one device, and the calls that run on them. Any thread may call.
-
-    Parameters
-    ----------
-    runtime : Runtime
-    device_id : int
-    path : str
-        The om; every slot loads it, all share one copy of the weights.
-    slots : int
-        Batches that may be in flight at once.
-    submit_timeout_ms : int
-        How long a call waits for a free slot; -1 waits for ever.
-    execute_timeout_ms : int
-        How long one execution may take; -1 waits for ever.
-    """
-
-    def __init__(
-        self, runtime, device_id, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1
-    ):
-        cdef Slot slot
-        self.context = Context(runtime, device_id)
-        self.path = path
-        self.submit_timeout_ms = submit_timeout_ms
-        self.execute_timeout_ms = execute_timeout_ms
-        self.condition = threading.Condition()
-        self.slots = []
-        self.free = []
-        try:
-            for _ in range(slots):
-                self._add_slot()
-        except BaseException:
-            self.close()
-            raise
-        slot = self.slots[0]
-        self.description = slot.model.description
-        self.sources = [Source(spec) for spec in self.description.inputs]
-        self.output_specs = self.description.outputs
-        self.output_dtypes = [_numpy_dtype(spec) for spec in self.output_specs]
-        self.input_index = _index(self.description.inputs)
-        self.output_index = _index(self.output_specs)
-
-    cdef int _add_slot(self) except -1:
-        cdef Slot first = self.slots[0] if self.slots else None
-        weights = None if first is None else first.model.weights
-        cdef Slot slot = Slot(self.context, self.path, weights, self.execute_timeout_ms)
-        self.slots.append(slot)
-        self.free.append(slot)
-        return 0
-
-    cdef Slot acquire(self):
-        if forked_or_closed(self):
-            self._refuse()
-        if self.free:
-            return self.free.pop()
-        return self._wait()
-
-    def _refuse(self):
-        refuse_fork()
-        if self.closed:
-            raise RuntimeError(f"the session of {self.path} is closed")
-        raise errors.UnsupportedError(
-            f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Close it and open a "
-            "new one; if that fails too, end the process."
-        )
-
-    def _wait(self):
-        deadline = None if self.submit_timeout_ms < 0 else time.monotonic() + self.submit_timeout_ms / 1000
-        with self.condition:
-            self.waiters += 1
-            try:
-                while not self.free:
-                    if forked_or_closed(self):
-                        self._refuse()
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        raise TimeoutError(
-                            f"no free slot within {self.submit_timeout_ms} ms: all {len(self.slots)} are in flight or "
-                            "held by borrowed batches; raise slots or submit_timeout_ms, or close batches and drop "
-                            "their views"
-                        )
-                    self.condition.wait(left)
-                if forked_or_closed(self):
-                    self._refuse()
-                return self.free.pop()
-            finally:
-                self.waiters -= 1
-
-    cdef void release(self, Slot slot) noexcept:
-        if slot.failed:
-            return                     # retired: failed() replaced it
-        if self.closed:
-            slot.close()
-            self._close_context()
-            return
-        self.free.append(slot)
-        if self.waiters:
-            with self.condition:
-                self.condition.notify()
-
-    cdef int failed(self, Slot slot, aclError rc) except -1:
-        """Retire a slot whose execution failed, put a new one in its place, and raise."""
-        slot.failed = True
-        try:
-            check(rc, slot.call)
-        except errors.AclError as error:
-            self._retire(slot, error)
-            raise
-        return 0
-
-    def _retire(self, Slot slot, error):
-        cdef bint idle
-        with nogil:
-            idle = slot.drained(0 if slot.timeout_ms >= 0 else DRAIN_MS)
-        if slot in self.slots:
-            self.slots.remove(slot)
-        if not idle:
-            _abandoned.append(slot)
-        if not idle or error.code in errors.STICKY:
-            self.unhealthy = str(error)
-        try:
-            if idle:
-                slot.close()
-            if self.unhealthy is None:
-                self._add_slot()
-        except errors.AclError as second:
-            self.unhealthy = f"{error}; then {second}"
-        with self.condition:
-            self.condition.notify_all()
-
-    cdef int plan_for(self, Slot slot, size_t rows) noexcept:
-        """The smallest gear that holds `rows`; the largest when none does."""
-        cdef int i
-        for i in range(slot.n_plans):
-            if slot.plans[i].rows >= rows:
-                return i
-        return slot.n_plans - 1
-
-    cdef int exact_plan(self, Slot slot, Py_buffer* views) except -2:
-        """For a model that cannot be cut by rows: the gear whose input shapes are the request's; -1: none."""
-        shapes = tuple(
-            tuple(views[i].shape[d] for d in range(views[i].ndim)) for i in range(slot.n_inputs)
-        )
-        for i, gear in enumerate(slot.gears):
-            if gear[0] == shapes:
-                return i
-        return -1
-
-    def run(self, wanted, dict feeds not None):
-        """Run on host arrays; see InferenceSession.run."""
-        cdef int n_inputs = len(self.sources), n = 0, i
-        cdef Py_ssize_t rows = -1
-        cdef Source source
-        cdef Py_buffer* views = <Py_buffer*>PyMem_Calloc(max(n_inputs, 1), sizeof(Py_buffer))
-        if views == NULL:
-            raise MemoryError()
-        try:
-            if forked_or_closed(self):
-                self._refuse()
-            outputs = None if wanted is None else [self._output(name) for name in wanted]
-            if len(feeds) != n_inputs:
-                self._refuse_names(feeds)
-            for source in self.sources:
-                value = feeds.get(source.name)
-                if value is None:
-                    value = feeds.get(source.full_name)
-                    if value is None:
-                        self._refuse_names(feeds)
-                source.view(value, &views[n])
-                n += 1
-            if not self.description.max_rows:
-                return self._run_exact(views, outputs)
-            for i in range(n):
-                source = self.sources[i]
-                source.check_row(&views[i])
-                if rows < 0:
-                    rows = views[i].shape[0]
-                elif views[i].shape[0] != rows:
-                    raise ValueError(
-                        f"input {source.name!r} has {views[i].shape[0]} rows, but "
-                        f"{(<Source>self.sources[0]).name!r} has {rows}; all inputs of a call have the same number of rows"
-                    )
-            return self._run_rows(views, rows, outputs)
-        finally:
-            for i in range(n):
-                PyBuffer_Release(&views[i])
-            PyMem_Free(views)
-
-    def _output(self, name):
-        try:
-            return self.output_index[name]
-        except (KeyError, TypeError):
-            raise ValueError(f"no output {name!r}; this model has {_names(self.output_specs)}") from None
-
-    def _refuse_names(self, feeds):
-        specs = self.description.inputs
-        known = {name for spec in specs for name in (spec.name, spec.full_name)}
-        unknown = [name for name in feeds if name not in known]
-        missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
-        problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
-        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
-
-    cdef list _run_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted):
-        cdef Slot slot
-        cdef size_t done = 0, part
-        cdef int plan, n_outputs = len(self.output_specs), i, n = 0
-        cdef Py_ssize_t largest = self.description.max_rows
-        cdef Py_buffer* targets
-        cdef aclError rc = 0
-        if self.description.gear_kind == "static" and rows != largest:
-            raise ValueError(
-                f"this static om takes exactly {largest} row(s) per run, got {rows}; pad them, or compile batch gears"
-            )
-        arrays = []
-        for i in range(n_outputs):
-            shape = self.output_specs[i].shape
-            arrays.append(_empty((rows * self.description.row_multiples[i], *shape[1:]), self.output_dtypes[i]))
-        if rows == 0:
-            return arrays if wanted is None else [arrays[i] for i in wanted]
-        targets = <Py_buffer*>PyMem_Calloc(n_outputs, sizeof(Py_buffer))
-        if targets == NULL:
-            raise MemoryError()
-        slot = self.acquire()
-        try:
-            for i in range(n_outputs):
-                array = arrays[i]
-                if self.output_specs[i].dtype == "bfloat16":
-                    array = array.view(np.uint16)
-                PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
-                n += 1
-            while done < <size_t>rows and rc == 0:
-                part = min(<size_t>(rows - done), <size_t>largest)
-                plan = self.plan_for(slot, part)
-                with nogil:
-                    rc = run_part(slot, plan, views, targets, done, part)
-                self.executions += 1
-                self.rows_run += part
-                self.rows_padded += slot.plans[plan].rows - part
-                done += part
-            if rc != 0:
-                self.failed(slot, rc)
-        finally:
-            self.release(slot)
-            for i in range(n):
-                PyBuffer_Release(&targets[i])
-            PyMem_Free(targets)
-        return arrays if wanted is None else [arrays[i] for i in wanted]
-
-    cdef list _run_exact(self, Py_buffer* views, list wanted):
-        cdef Slot slot = self.acquire()
-        cdef Tensor* tensor
-        cdef int plan, i
+    def __cinit__(self, Executor executor, array):
         cdef aclError rc
-        try:
-            plan = self.exact_plan(slot, views)
-            if plan < 0:
-                shapes = [tuple(views[i].shape[d] for d in range(views[i].ndim)) for i in range(slot.n_inputs)]
-                raise ValueError(
-                    f"the om takes input shapes {' or '.join(str(list(gear[0])) for gear in slot.gears)}, got {shapes} "
-                    f"(its tensors cannot be cut by rows: {self.description.not_rows})"
-                )
-            with nogil:
-                for i in range(slot.n_inputs):
-                    tensor = &slot.plans[plan].inputs[i]
-                    memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
-                rc = slot.execute(plan, 0)
-            self.executions += 1
+        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
+        self.held = True
+        self.executor = executor
+        self.contexts = [(<Device>device).context for device in executor.devices]
+        with self.contexts[0].bound():
+            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
             if rc != 0:
-                self.failed(slot, rc)
-            hold = Hold.__new__(Hold, self, None)
-            arrays = [
-                _view(
-                    hold, <char*>slot.pinned_output.ptr + slot.plans[plan].outputs[i].offset, shape,
-                    self.output_dtypes[i], True,
-                ).copy()
-                for i, shape in enumerate(slot.gears[plan][1])
-            ]
-        finally:
-            self.release(slot)
-        return arrays if wanted is None else [arrays[i] for i in wanted]
+                api.aclGetRecentErrMsg()
+        self.pinned = rc == 0
+        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
+        if self.pinned:
+            executor.registered.append(self.span)
 
-    def borrow(self, rows=None):
-        """A Batch of `rows` rows; see InferenceSession.borrow."""
-        return Batch(self, rows)
+    @property
+    def direct(self) -> bool:
+        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
+        return self.pinned
 
-    def handles(self, size_t rows) -> dict:
-        """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
-        cdef Slot slot = self.slots[0]
-        cdef int plan = self.plan_for(slot, rows)
-        cdef Plan* p = &slot.plans[plan]
-        if slot.has_gears and slot.current != plan:
-            with self.context.bound():
-                rc = api.aclmdlSetDynamicBatchSize(slot.model.id, p.input, slot.n_inputs, p.gear)
-                check(rc, b"aclmdlSetDynamicBatchSize")
-            slot.current = plan
-        return {
-            "context": <size_t>self.context.handle,
-            "stream": <size_t>slot.stream.handle,
-            "model_id": slot.model.id,
-            "input_dataset": <size_t>p.input,
-            "output_dataset": <size_t>p.output,
-            "pinned_in": slot.pinned_input.address,
-            "device_in": slot.device_input.address,
-            "device_out": slot.device_output.address,
-            "pinned_out": slot.pinned_output.address,
-            "in_nbytes": p.input_nbytes,
-            "out_nbytes": p.output_nbytes,
-            "inputs": [(s.name, p.inputs[i].offset, p.inputs[i].nbytes) for i, s in enumerate(self.description.inputs)],
-            "outputs": [(s.name, p.outputs[i].offset, p.outputs[i].nbytes) for i, s in enumerate(self.output_specs)],
-            "library": list(self.context.runtime.files),
-        }
-
-    def stats(self) -> dict:
-        """Counts since the session was opened, and the bytes it holds."""
-        cdef Slot slot
-        device = pinned = 0
-        for slot in self.slots:
-            device += slot.device_input.nbytes + slot.device_output.nbytes
-            device += slot.gear_memory.nbytes if slot.gear_memory is not None else 0
-            device += slot.model.work.nbytes if slot.model.work is not None else 0
-            pinned += slot.pinned_input.nbytes + slot.pinned_output.nbytes
-        slot = self.slots[0] if self.slots else None
-        if slot is not None and slot.model.weights is not None:
-            device += slot.model.weights.nbytes
-        return {
-            "executions": self.executions,
-            "rows": self.rows_run,
-            "padded_rows": self.rows_padded,
-            "slots": len(self.slots),
-            "slots_free": len(self.free),
-            "device_bytes": device,
-            "pinned_bytes": pinned,
-            "unhealthy": self.unhealthy,
-        }
-
-    def _close_context(self):
-        busy = [slot for slot in [*self.slots, *_abandoned] if slot.context is self.context and slot.stream is not None]
-        if not busy:
-            self.slots = []
-            self.context.close()
+    cdef void _release(self) noexcept:
+        if self.pinned:
+            self.pinned = False
+            self.executor.registered.remove(self.span)
+            try:
+                with self.contexts[0].bound():
+                    api.aclrtHostUnregister(self.view.buf)
+            except Exception:
+                pass                   # a context that is closed holds no registration
+        if self.held:
+            self.held = False
+            PyBuffer_Release(&self.view)
 
     def close(self):
-        """Close idle slots now and each busy one when its batch ends; later calls raise. Again: nothing happens."""
-        if self.closed:
-            return
-        self.closed = True
-        while self.free:
-            self.free.pop().close()
-        with self.condition:
-            self.condition.notify_all()
-        self._close_context()
+        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
+        self._release()
 
+    def __enter__(self):
+        return self
 
-cdef inline bint forked_or_closed(Executor executor) noexcept:
-    return acl.forked or executor.closed or executor.unhealthy is not None
+    def __exit__(self, *exception):
+        self._release()
 
-
-cdef aclError run_part(
-    Slot slot, int index, Py_buffer* views, Py_buffer* targets, size_t first, size_t rows
-) noexcept nogil:
-    """Rows [first, first + rows) of the caller's arrays through one execution; rows up to the gear are zeros."""
-    cdef Plan* plan = &slot.plans[index]
-    cdef Tensor* tensor
-    cdef char* pinned
-    cdef aclError rc
-    cdef int i
-    for i in range(slot.n_inputs):
-        tensor = &plan.inputs[i]
-        pinned = <char*>slot.pinned_input.ptr + tensor.offset
-        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
-        if rows < plan.rows:
-            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
-    rc = slot.execute(index, rows)
-    if rc == 0:
-        for i in range(slot.n_outputs):
-            tensor = &plan.outputs[i]
-            pinned = <char*>slot.pinned_output.ptr + tensor.offset
-            memcpy(<char*>targets[i].buf + first * tensor.row_nbytes, pinned, rows * tensor.row_nbytes)
-    return rc
-
-
-def _index(specs):
-    index = {}
-    for i, spec in enumerate(specs):
-        index[spec.full_name] = i
-        index[spec.name] = i
-    return index
-
-
-def _names(specs):
-    return ", ".join(str(spec) for spec in specs) or "none"
+    def __dealloc__(self):
+        if self.held and usable():
+            self._release()
 
 
 @cython.final
@@ -749,6 +1022,7 @@ cdef class Batch:
     Attributes
     ----------
     rows : int
+        0 for a model that is not cut by rows.
     inputs, outputs : dict of name → ndarray, shape (rows, …)
         Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
         back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
@@ -761,13 +1035,18 @@ cdef class Batch:
     cdef readonly Py_ssize_t rows
     cdef dict _inputs, _outputs
 
-    def __cinit__(self, Executor executor not None, rows):
+    def __cinit__(self, Executor executor not None, rows, shapes):
         cdef Py_ssize_t largest = executor.description.max_rows
+        if rows is not None:
+            rows = operator.index(rows)
+        if shapes is not None:
+            self._by_shapes(executor, rows, shapes)
+            return
         if largest == 0:
             if rows is not None:
                 raise ValueError(f"rows cannot be chosen: {executor.description.not_rows}")
-            if executor.description.gears:
-                raise ValueError(f"a batch cannot be borrowed by rows: {executor.description.not_rows}; use run()")
+            if executor.description.gear_kind != "static":
+                raise ValueError(f"say which shapes to borrow for: {executor.description.not_rows}")
             rows = 0
         elif rows is None:
             rows = largest
@@ -779,23 +1058,47 @@ cdef class Batch:
         self.hold = Hold.__new__(Hold, executor, self.slot)
         self.plan = executor.plan_for(self.slot, rows)
 
+    def _by_shapes(self, Executor executor, rows, shapes):
+        specs = executor.description.inputs
+        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
+            raise ValueError(f"expected either rows, or the shape of each of {_names(specs)}; got {rows} and {shapes}")
+        try:
+            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
+        except TypeError:
+            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
+        for spec, shape in zip(specs, wanted):
+            if len(shape) != len(spec.shape):
+                raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
+        plan, cut = executor._place(wanted)
+        if cut is not None:
+            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
+        self.executor = executor
+        self.slot = executor.acquire()
+        self.hold = Hold.__new__(Hold, executor, self.slot)
+        self.plan = plan
+        if isinstance(self.slot, RangeSlot):
+            (<RangeSlot>self.slot).prepare(wanted)
+
     cdef int alive(self) except -1:
         if self.hold is None:
             raise RuntimeError("the batch is closed")
         return 0
 
     cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else shape
+        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
 
     @property
     def inputs(self) -> dict:
         self.alive()
         if self._inputs is None:
-            shapes = self.slot.gears[self.plan][0]
+            if isinstance(self.slot, RangeSlot):
+                shapes = (<RangeSlot>self.slot).shapes
+            else:
+                shapes = self.slot.gears[self.plan][0]
             self._inputs = {
-                spec.name: _view(
+                spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), _numpy_dtype(spec), False,
+                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
                 )
                 for i, spec in enumerate(self.executor.description.inputs)
             }
@@ -805,9 +1108,14 @@ cdef class Batch:
     def outputs(self) -> dict:
         self.alive()
         if self._outputs is None:
-            shapes = self.slot.gears[self.plan][1]
+            if isinstance(self.slot, RangeSlot):
+                shapes = (<RangeSlot>self.slot).output_shapes
+                if shapes is None:
+                    raise RuntimeError("the shapes of the outputs are known after run()")
+            else:
+                shapes = self.slot.gears[self.plan][1]
             self._outputs = {
-                spec.name: _view(
+                spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
                     self._shape(shapes[i], self.executor.description.row_multiples[i]),
                     self.executor.output_dtypes[i], True,
@@ -850,19 +1158,55 @@ cdef class Batch:
                         f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
                     )
             else:
-                for i in range(1, view.ndim):
-                    if view.shape[i] != source.shape[i]:
-                        dims = ", ".join(str(view.shape[d]) for d in range(view.ndim))
-                        raise ValueError(f"input {name!r}: expected {source.spec}, got {source.spec.dtype}[{dims}]")
-                if row < 0 or row + view.shape[0] > self.rows:
+                source.check_row(&view)
+                if row < 0 or row > self.rows - view.shape[0]:
                     raise ValueError(
-                        f"input {name!r}: rows {row}..{row + view.shape[0]} are outside this batch of {self.rows}"
+                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
                     )
                 target += row * tensor.row_nbytes
             with nogil:
                 memcpy(target, view.buf, view.len)
         finally:
             PyBuffer_Release(&view)
+
+    cdef int _start(self, bint finish) except -1:
+        cdef Slot slot = self.slot
+        cdef Plan* plan
+        cdef size_t rows = self.rows
+        cdef aclError rc = 0
+        cdef int i
+        self.alive()
+        if acl.forked or self.executor.refusing:
+            self.executor._refuse()
+        plan = &slot.plans[self.plan]
+        with nogil:
+            if slot.in_flight:
+                rc = slot.finish(-1)
+            slot.begin()
+            if rows < plan.rows:
+                for i in range(slot.n_inputs):
+                    memset(
+                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
+                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
+                    )
+            if rc == 0:
+                rc = slot.start(self.plan, rows, NULL)
+            if rc == 0 and finish:
+                rc = slot.finish(-1)
+        self.executor._count(slot, self.plan, rows)
+        if rc != 0:
+            self._fail(rc)
+        if finish and slot.sampling:
+            slot.mark(AWAITED)
+            self.executor._sample(slot, self.plan, rows)
+        return 0
+
+    def _fail(self, aclError rc):
+        cdef Slot slot = self.slot
+        try:
+            self.executor.failed(slot, rc)
+        finally:
+            self.close()
 
     def run(self):
         """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
@@ -872,31 +1216,37 @@ cdef class Batch:
         AclError
             The device failed; the batch is closed then.
         """
-        cdef aclError rc
-        cdef int i
-        cdef Plan* plan
+        if isinstance(self.slot, RangeSlot):
+            self._outputs = None
+        self._start(True)
+
+    def start(self):
+        """Queue the execution and return; the inputs must not change before wait()."""
+        if isinstance(self.slot, RangeSlot):
+            self._outputs = None
+        self._start(False)
+
+    def wait(self, timeout=None):
+        """Wait for start().
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
+        """
         cdef Slot slot = self.slot
-        cdef size_t rows = self.rows
+        cdef int64_t timeout_ms = _seconds(timeout)
+        cdef aclError rc = 0
         self.alive()
-        if forked_or_closed(self.executor):
-            self.executor._refuse()
-        plan = &slot.plans[self.plan]
         with nogil:
-            if rows < plan.rows:
-                for i in range(slot.n_inputs):
-                    memset(
-                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
-                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
-                    )
-            rc = slot.execute(self.plan, rows)
-        self.executor.executions += 1
-        self.executor.rows_run += rows
-        self.executor.rows_padded += plan.rows - rows
+            if slot.in_flight:
+                rc = slot.finish(timeout_ms)
+        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
+            raise TimeoutError(f"the batch is not done within {timeout} s")
         if rc != 0:
-            try:
-                self.executor.failed(slot, rc)
-            finally:
-                self.close()
+            self._fail(rc)
+        if slot.sampling:
+            self.executor._sample(slot, self.plan, self.rows)
 
     def close(self):
         """End the loan; views that still live keep the slot until they die. Again: nothing happens."""

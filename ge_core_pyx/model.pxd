@@ -10,6 +10,7 @@ cdef class Dataset:
     cdef list buffers                  # addresses of the aclDataBuffers, freed with the dataset
     cdef readonly object owner         # keeps the device memory alive
 
+    cdef aclDataBuffer* buffer(self, int index)
     cdef int add(self, void* ptr, size_t nbytes) except -1
     cdef aclError _release(self) noexcept
 
@@ -23,6 +24,6 @@ cdef class Model:
     cdef readonly object description
     cdef readonly DeviceBuffer weights
     cdef readonly DeviceBuffer work
+    cdef size_t gear_input             # index of the reserved gear input
 
-    cdef aclError set_batch(self, Dataset dataset, size_t rows) noexcept nogil
     cdef aclError _release(self) noexcept

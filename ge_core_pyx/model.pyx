@@ -12,6 +12,7 @@ from ge_core_pyx.acl cimport (
     aclmdlDesc,
     aclmdlHW,
     aclmdlIODims,
+    aclmdlIODimsRange,
     aclrtContext,
     api,
     check,
@@ -87,6 +88,8 @@ class Description:
         Per output, how many of its rows along axis 0 belong to one row of the batch.
     reserved : tuple of str
         Names of inputs that AscendCL adds and ge_core fills.
+    ranges : tuple
+        For range models, per input the (lowest, highest) size of each dim; highest None: unbounded.
     """
 
     inputs: tuple
@@ -97,6 +100,7 @@ class Description:
     not_rows: str
     row_multiples: tuple
     reserved: tuple
+    ranges: tuple
 
 
 cdef str _text(const char* text):
@@ -160,13 +164,13 @@ cdef list _read_outputs(aclmdlDesc* desc):
     return specs
 
 
-cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list reserved):
+cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list outputs, list reserved):
     cdef aclmdlBatch batch
     cdef aclmdlHW* sizes
     cdef aclmdlIODims* dims
     cdef size_t count = 0, i
     if _text(acl.ACL_DYNAMIC_TENSOR_NAME) not in reserved:
-        dynamic = any(None in spec.shape for spec in inputs)
+        dynamic = any(None in spec.shape for spec in [*inputs, *outputs])
         return ("range", ()) if dynamic else ("static", ())
     if api.aclmdlGetDynamicBatch(desc, &batch) == 0 and batch.batchCount > 0:
         return "batch", tuple(sorted(batch.batch[i] for i in range(batch.batchCount)))
@@ -186,6 +190,23 @@ cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list reserved):
         )
     finally:
         free(dims)
+
+
+cdef tuple _read_ranges(aclmdlDesc* desc):
+    cdef aclmdlIODimsRange* found = <aclmdlIODimsRange*>malloc(sizeof(aclmdlIODimsRange))
+    ranges = []
+    if found == NULL:
+        raise MemoryError()
+    try:
+        for i in range(api.aclmdlGetNumInputs(desc)):
+            check(api.aclmdlGetInputDimsRange(desc, i, found), b"aclmdlGetInputDimsRange")
+            ranges.append(tuple(
+                (found.range[d][0], None if found.range[d][1] < 0 else found.range[d][1])
+                for d in range(<int64_t>found.rangeCount)
+            ))
+    finally:
+        free(found)
+    return tuple(ranges)
 
 
 def _rows(inputs, outputs, gear_kind, gears):
@@ -214,10 +235,11 @@ def _rows(inputs, outputs, gear_kind, gears):
 cdef object _read(aclmdlDesc* desc):
     inputs, reserved = _read_inputs(desc)
     outputs = _read_outputs(desc)
-    gear_kind, gears = _read_gears(desc, inputs, reserved)
+    gear_kind, gears = _read_gears(desc, inputs, outputs, reserved)
     max_rows, not_rows, multiples = _rows(inputs, outputs, gear_kind, gears)
+    ranges = _read_ranges(desc) if gear_kind == "range" else ()
     return Description(
-        tuple(inputs), tuple(outputs), gear_kind, gears, max_rows, not_rows, multiples, tuple(reserved)
+        tuple(inputs), tuple(outputs), gear_kind, gears, max_rows, not_rows, multiples, tuple(reserved), ranges
     )
 
 
@@ -246,6 +268,34 @@ def describe(Context context not None, path) -> Description:
             api.aclmdlDestroyDesc(desc)
 
 
+def input_shapes(description, gear) -> tuple:
+    """The inputs' shapes at one of the description's gears (None: a model without gears)."""
+    if description.gear_kind == "batch":
+        return tuple(tuple(gear if dim is None else dim for dim in spec.shape) for spec in description.inputs)
+    values = iter(())
+    shapes = []
+    for spec in description.inputs:
+        if description.gear_kind == "image_size" and None in spec.shape:
+            values = iter(gear)
+        elif description.gear_kind == "dims" and not shapes:
+            values = iter(gear)
+        shapes.append(tuple(next(values) if dim is None else dim for dim in spec.shape))
+    return tuple(shapes)
+
+
+def query_size(Context context not None, path) -> tuple:
+    """(work, weight) bytes that one load of the om needs on the device; not for range models."""
+    cdef size_t work = 0, weight = 0
+    cdef aclError rc
+    encoded = os.fsencode(path)
+    cdef const char* c_path = encoded
+    with context.bound():
+        with nogil:
+            rc = api.aclmdlQuerySize(c_path, &work, &weight)
+        check(rc, b"aclmdlQuerySize")
+    return work, weight
+
+
 @cython.final
 @cython.no_gc_clear                    # __dealloc__ frees what `buffers` lists
 cdef class Dataset:
@@ -267,6 +317,9 @@ cdef class Dataset:
         self.buffers.append(<size_t>buffer)
         check(api.aclmdlAddDatasetBuffer(self.handle, buffer), b"aclmdlAddDatasetBuffer")
         return 0
+
+    cdef aclDataBuffer* buffer(self, int index):
+        return <aclDataBuffer*><size_t>self.buffers[index]
 
     cdef aclError _release(self) noexcept:
         cdef aclError rc = 0
@@ -299,12 +352,15 @@ cdef class Model:
     context : Context
         Load, execution and unload happen in it.
     path : str
+    sizes : (int, int), optional
+        Work and weight bytes from query_size(); the memory is then ge_core's. None for range models, which AscendCL
+        gives memory of its own.
     weights : DeviceBuffer, optional
         Weight memory of another load of the same file, shared with it.
     """
 
-    def __cinit__(self, Context context not None, str path not None, DeviceBuffer weights=None):
-        cdef size_t work_nbytes = 0, weight_nbytes = 0
+    def __cinit__(self, Context context not None, str path not None, sizes=None, DeviceBuffer weights=None):
+        cdef size_t work_nbytes, weight_nbytes
         cdef void* work_ptr = NULL
         cdef void* weight_ptr = NULL
         cdef aclError rc
@@ -313,18 +369,23 @@ cdef class Model:
         self.context = context
         self.path = path
         with context.bound():
-            with nogil:
-                rc = api.aclmdlQuerySize(c_path, &work_nbytes, &weight_nbytes)
-            check(rc, b"aclmdlQuerySize")
-            if work_nbytes:
-                self.work = DeviceBuffer(context, work_nbytes)
-                work_ptr = self.work.ptr
-            if weight_nbytes:
-                self.weights = weights if weights is not None else DeviceBuffer(context, weight_nbytes)
-                weight_ptr = self.weights.ptr
-            with nogil:
-                rc = api.aclmdlLoadFromFileWithMem(c_path, &self.id, work_ptr, work_nbytes, weight_ptr, weight_nbytes)
-            check(rc, b"aclmdlLoadFromFileWithMem")
+            if sizes is None:
+                with nogil:
+                    rc = api.aclmdlLoadFromFile(c_path, &self.id)
+                check(rc, b"aclmdlLoadFromFile")
+            else:
+                work_nbytes, weight_nbytes = sizes
+                if work_nbytes:
+                    self.work = DeviceBuffer(context, work_nbytes)
+                    work_ptr = self.work.ptr
+                if weight_nbytes:
+                    self.weights = weights if weights is not None else DeviceBuffer(context, weight_nbytes)
+                    weight_ptr = self.weights.ptr
+                with nogil:
+                    rc = api.aclmdlLoadFromFileWithMem(
+                        c_path, &self.id, work_ptr, work_nbytes, weight_ptr, weight_nbytes
+                    )
+                check(rc, b"aclmdlLoadFromFileWithMem")
             self.loaded = True
             live[<int>acl.MODEL] += 1
             self.desc = api.aclmdlCreateDesc()
@@ -332,19 +393,15 @@ cdef class Model:
                 raise MemoryError("aclmdlCreateDesc returned NULL")
             check(api.aclmdlGetDesc(self.desc, self.id), b"aclmdlGetDesc")
             self.description = _read(self.desc)
+            self.gear_input = api.aclmdlGetNumInputs(self.desc) - 1
 
     @property
     def model_id(self) -> int:
         return self.id
 
-    cdef aclError set_batch(self, Dataset dataset, size_t rows) noexcept nogil:
-        """Choose a batch gear for `dataset`: a blocking copy on the device. The gear input is the dataset's last."""
-        return api.aclmdlSetDynamicBatchSize(self.id, dataset.handle, api.aclmdlGetNumInputs(self.desc) - 1, rows)
-
     def gear_nbytes(self) -> int:
         """Device bytes of the reserved gear input; 0 for a model without gears."""
-        cdef size_t last = api.aclmdlGetNumInputs(self.desc) - 1
-        return api.aclmdlGetInputSizeByIndex(self.desc, last) if self.description.reserved else 0
+        return api.aclmdlGetInputSizeByIndex(self.desc, self.gear_input) if self.description.reserved else 0
 
     def output_shapes(self) -> list:
         """The outputs' shapes at the gear that was set last (context bound by the caller)."""

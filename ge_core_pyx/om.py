@@ -56,6 +56,7 @@ _TABLE32 = struct.Struct("<I")
 _ENTRY32 = struct.Struct("<III")
 _MOST_PARTITIONS = 4096
 _LARGEST_MANIFEST = 64 << 20
+_MOST_DIMS = 128  # ACL_MAX_DIM_CNT
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,7 @@ def _open(path: str | os.PathLike) -> BinaryIO:
         raise ModelFileError(f"{name}: expected an om file, found nothing there; check the path") from None
     except OSError as error:
         raise ModelFileError(
-            f"{name}: expected a readable om file, got {error.strerror}; check its permissions"
+            f"{name}: expected a readable om file, got {error.strerror}; check the path and its permissions"
         ) from None
     except ValueError as error:
         raise ModelFileError(f"{name!r}: expected the path of an om file, got {error}") from None
@@ -554,8 +555,8 @@ def _output_keys(gears: Any) -> tuple[str, ...]:
 
 def _check_shape(what: str, item: dict[str, Any], manifest: dict[str, Any], gears: Any) -> None:
     shape = item["shape"]
-    ok = isinstance(shape, list) and all(_is_int(dim, -1) for dim in shape)
-    _expect(ok, f"{what}.shape", "a list of numbers >= 0, or -1", shape)
+    ok = isinstance(shape, list) and len(shape) <= _MOST_DIMS and all(_is_int(dim, -1) for dim in shape)
+    _expect(ok, f"{what}.shape", f"a list of at most {_MOST_DIMS} numbers >= 0, or -1", shape)
     if -1 in shape:
         _expect(bool(gears or manifest["ranges"]), f"{what}.shape", "no -1 without gears or ranges", shape)
     if not gears or what.startswith("inputs"):

@@ -60,4 +60,3 @@ def test_every_row_runs_exactly_once(rows, gears):
     whole = [request for request, count in enumerate(rows) if count <= gears[-1]]
     for request in whole:
         assert sum(part.request == request for execution in executions for part in execution.parts) == 1
-

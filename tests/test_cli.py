@@ -13,6 +13,7 @@ from test_compile import LLAMA, fake_atc, linear  # noqa: F401
 from test_om import npu_om
 from typer.testing import CliRunner
 
+import ge_core
 from ge_core.cli import app, cpu_runtime, doctor
 from ge_core_pyx import locate, om
 
@@ -55,6 +56,18 @@ def test_the_command_imports_nothing_heavy():
     code = "import sys, ge_core.cli; print([n for n in ('onnx', 'openvino', 'rich.table') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_version():
+    assert succeed("--version") == f"ge-core {ge_core.__version__}\n"
+
+
+def test_names_that_the_terminal_cannot_show(tmp_path):
+    code = f"from ge_core.cli import app; app(['inspect', {str(tmp_path / 'модель.om')!r}])"
+    environ = os.environ | {"PYTHONIOENCODING": "ascii"}
+    write_synthetic(tmp_path / "модель.om", [("x", "float32", (1,))], [("y", "float32", (1,))])
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and r"\u043c\u043e\u0434\u0435\u043b\u044c.om" in done.stdout
 
 
 def test_help_lists_every_command():
@@ -260,6 +273,29 @@ def test_run_errors(toy, tmp_path):
     assert "does not exist; create it first" in fail("run", toy.path, "--output", tmp_path / "none" / "o.npz")
     np.save(a, np.zeros((2, 5), np.int64))
     assert "ids" in fail("run", toy.path, "--input", f"ids={a}")
+
+
+def test_run_refuses_what_cannot_be_read_or_written(toy, tmp_path):
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 no archive")
+    np.savez(tmp_path / "objects.npz", ids=np.array([{}], object))
+    assert "expected a .npy or .npz file" in fail("run", toy.path, "--input", f"ids={tmp_path}/bad.npz")
+    assert "expected a .npy or .npz file" in fail("run", toy.path, "--input", tmp_path / "objects.npz")
+    assert fail("run", toy.path, "--input=ids=") == "--input ids=: expected NAME=file.npy, or file.npz"
+    assert "expected the path of a file, got a folder" in fail("run", toy.path, "--output", tmp_path)
+    for rows in (10**13, 10**20):
+        assert fail("run", toy.path, f"--rows={rows}") == f"input 'ids': no memory for random data [{rows}, 4]"
+    assert "--seed" in fail("run", toy.path, "--seed=-1", code=2)
+
+
+def test_run_saves_outputs_of_any_name(tmp_path):
+    names = ["file", "args", "allow_pickle", "/layer/out:0", "выход"]
+    toy = write_synthetic(tmp_path / "n.om", [("x", "float32", (2, 3))], [(name, "float32", (2, 1)) for name in names])
+    feeds = toy.random(2)
+    np.save(tmp_path / "x.npy", feeds["x"])
+    succeed("run", toy.path, "--input", tmp_path / "x.npy", "--output", tmp_path / "o.npz", "--repeat=1")
+    with np.load(tmp_path / "o.npz") as written:
+        assert sorted(array.tolist() for array in written.values()) == sorted(a.tolist() for a in toy.expected(feeds))
+        assert len(written.files) == len(names)
 
 
 # --- info, doctor, cpu-runtime ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from ge_core import atc
+from ge_core import InferenceSession, atc
 from ge_core.atc import CompileError
 from ge_core.compile import AtcError, compile_model
 from ge_core_pyx import om
@@ -211,6 +211,59 @@ def test_outputs_that_are_inputs_or_weights(workshop):
     manifest = workshop.compile(proto)
     assert [item["name"] for item in manifest["outputs"]] == ["fc:0:y", "x:0:x", "w:0:w"]
     check_against_onnxruntime(manifest, workshop.onnx_bytes())
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    with InferenceSession(workshop.compiled.path, runtime="cpu") as session:
+        y, same, weight = session.run(None, {"x": x})
+    assert same.tolist() == x.tolist() and y.tolist() == (x @ weight).tolist() == [[42.0, 48.0, 54.0]]
+
+
+@pytest.mark.parametrize(
+    "op, outputs", [("Dropout", ["d"]), ("Dropout", ["d", "mask"]), ("Sum", ["d"]), ("Max", ["d"])]
+)
+def test_tensors_around_nodes_that_compute_nothing_keep_their_names(workshop, op, outputs):
+    nodes = [helper.make_node(op, ["x"], outputs), helper.make_node("Add", ["d", "d"], ["y"])]
+    proto = model(nodes, [tensor("x", F, ["n", 4])], [tensor("y", F, ["n", 4]), tensor("d", F, ["n", 4])])
+    manifest = workshop.compile(proto, input_shape="x:-1,4", dynamic_batch_size="1,2")
+    assert [item["name"] for item in manifest["outputs"]] == ["Add_1:0:y", f"{op}_0:0:d"]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    with InferenceSession(workshop.compiled.path, runtime="cpu") as session:
+        y, d = session.run(None, {"x": x})
+    assert y.tolist() == (x + x).tolist() and d.tolist() == x.tolist()
+
+
+def test_local_functions_are_inlined(workshop):
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    twice = helper.make_function(
+        "local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], opsets[:1]
+    )
+    node = helper.make_node("Twice", ["x"], ["y"], "double", domain="local")
+    graph = helper.make_graph([node], "g", [tensor("x", F, [3])], [tensor("y", F, [3])])
+    workshop.compile(helper.make_model(graph, functions=[twice], opset_imports=opsets, ir_version=8))
+    feeds = {"x": np.array([1, 2, 3], np.float32)}
+    assert ran(workshop.onnx_bytes(), feeds)["y"].tolist() == [2.0, 4.0, 6.0]
+
+
+def test_types_that_are_computed_in_smaller_ones_are_noted(workshop):
+    workshop.compile(tokens(), input_shape="ids:1,4;mask:1,4")
+    assert workshop.compiled.notes == ["the cpu runtime computes int64 as int32: what does not fit comes out wrong"]
+    workshop.compile(linear(batch=1))
+    assert workshop.compiled.notes == []
+
+
+def test_graphs_that_contradict_themselves(workshop):
+    proto = linear(batch=1)
+    proto.graph.output.append(proto.graph.output[0])
+    workshop.refused(proto, "output 'y' is listed twice", ModelFileError)
+    proto = linear(batch=1)
+    del proto.opset_import[:]
+    workshop.refused(proto, "expected an ONNX model with an opset, got none", ModelFileError)
+
+
+def test_shapes_beyond_all_memory(workshop):
+    workshop.refused(linear(), r"would take 2,8\d\d,.* bytes; give smaller shapes", input_shape=f"x:{10**17},4")
+    add = helper.make_node("Add", ["x", "x"], ["y"])
+    proto = model([add], [tensor("x", F, [1] * 129)], [tensor("y", F, [1] * 129)])
+    workshop.refused(proto, "a list of at most 128 numbers")
 
 
 def test_unused_inputs_are_left_out_and_named(workshop):
@@ -273,7 +326,7 @@ def test_output_type_that_is_there_already_changes_nothing(workshop):
 
 
 def test_output_type_of_single_outputs(workshop):
-    manifest = workshop.compile(conv(1, 8, 8), out_nodes="scores;features", output_type="Flatten_3:0:FP16")
+    manifest = workshop.compile(conv(1, 8, 8), out_nodes="Flatten_3:0:scores;features", output_type="Flatten_3:0:FP16")
     assert [item["dtype"] for item in manifest["outputs"]] == ["float16", "float32"]
 
 
@@ -325,6 +378,12 @@ def test_external_data_is_embedded(workshop):
 def test_external_data_that_is_missing(workshop):
     _, path = external(workshop)
     (workshop.folder / "ext.bin").unlink()
+    workshop.refused(path, "cannot read its external data", ModelFileError)
+
+
+@pytest.mark.parametrize("length", ["abc", -5])
+def test_external_data_of_no_length(workshop, length):
+    _, path = external(workshop, length)
     workshop.refused(path, "cannot read its external data", ModelFileError)
 
 
@@ -488,6 +547,8 @@ def test_places_for_the_output(workshop):
         compile_model(source, workshop.folder, runtime="cpu")
     with pytest.raises(CompileError, match="got a folder"):
         compile_model(source, str(workshop.folder / "new") + "/", runtime="cpu")
+    with pytest.raises(CompileError, match="cannot be a path: File name too long"):
+        compile_model(source, workshop.folder / ("m" * 300), runtime="cpu")
     with pytest.raises(CompileError, match=r"the folder .*none does not exist; create it first"):
         compile_model(source, workshop.folder / "none" / "m", runtime="cpu")
 
@@ -693,6 +754,7 @@ def without(key):
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int65", "shape": [-1]}]}, "dtype: expected one of float32"),
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int64", "shape": [1.5]}]}, r"inputs\[0\].shape: expected numbers"),
         (LLAMA | {"inputs": LLAMA["inputs"] * 2}, "every name once"),
+        (LLAMA | {"outputs": [{"name": 4, "dtype": "int8", "shape": [-1]}]}, r"outputs\[0\].name: expected a string"),
         (
             LLAMA | {"outputs": [{"name": "y", "dtype": "int8", "shape": [2, -1]}]},
             r"expected -1 in dim 0, got \[2, -1\]",

@@ -242,7 +242,7 @@ def test_places_without_an_om(folder):
 def test_unreadable_file(file):
     path = file(b"IMOD")
     path.chmod(0)
-    with pytest.raises(ModelFileError, match="got Permission denied; check its permissions"):
+    with pytest.raises(ModelFileError, match="got Permission denied; check the path and its permissions"):
         om.read_header(path)
 
 
@@ -285,8 +285,9 @@ def change(path, *place):
         (("outputs", {}), "outputs: expected a list of tensors, not empty"),
         (("inputs", 0, "dtype", "float99"), "dtype: expected one of float32, .*got 'float99'"),
         (("inputs", 0, "format", "NHWC"), "format: expected 'NCHW' or 'ND', got 'NHWC'"),
-        (("inputs", 0, "shape", [-2]), "shape: expected a list of numbers >= 0, or -1"),
-        (("inputs", 0, "shape", [True]), "shape: expected a list of numbers >= 0, or -1"),
+        (("inputs", 0, "shape", [-2]), "shape: expected a list of at most 128 numbers >= 0, or -1"),
+        (("inputs", 0, "shape", [True]), "shape: expected a list of at most 128 numbers >= 0, or -1"),
+        (("inputs", 0, "shape", [1] * 129), "shape: expected a list of at most 128 numbers >= 0, or -1"),
         (("inputs", 0, "name", ""), "name: expected a name, got ''"),
         (("inputs", 0, {"name": "x"}), r"inputs\[0\]: expected the keys"),
         (("inputs", 0, "x"), r"inputs\[0\]: expected an object, got str"),

@@ -1,5 +1,6 @@
 """InferenceSession on the CPU implementation: right rows, whatever the layout, the gear and the thread."""
 
+import collections
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from oms import numpy_name, write_synthetic
 
 import ge_core
 from ge_core import synthetic
-from ge_core_pyx import acl, dtypes, executor
+from ge_core_pyx import acl, dtypes, slot
 
 ROOT = Path(__file__).parent.parent
 ALLOCATIONS = (
@@ -309,7 +310,7 @@ def test_borrow_writes_runs_and_reads_in_place(session, gears):
         (lambda batch: batch.write("image", 0, np.zeros((1, 3, 5))), r"got float64\[1, 3, 5\]"),
         (
             lambda batch: batch.write("image", 2, np.zeros((1, 3, 5), np.float32)),
-            r"rows 2\.\.3 are outside this batch of 2",
+            "1 rows from row 2 on are outside this batch of 2",
         ),
         (lambda batch: batch.write("image", -1, np.zeros((1, 3, 5), np.float32)), "outside this batch"),
         (lambda batch: batch.write("image", 2**62, np.zeros((2, 3, 5), np.float32)), "outside this batch"),
@@ -458,7 +459,7 @@ def test_a_wait_for_the_device_ends_at_its_limit(tmp_path):
         with pytest.raises(ge_core.UnsupportedError, match="no longer runs after a device error"):
             session.run(None, om.random(1))
         time.sleep(0.5)
-    executor.release_abandoned()
+    slot.release_abandoned()
 
 
 RUN_ENTRIES = ["aclrtMemcpyAsync", "aclmdlExecuteAsync", "aclrtSynchronizeStream", "aclmdlSetDynamicBatchSize"]
@@ -470,7 +471,7 @@ def test_a_failed_call_is_reported_and_the_next_request_works(stand_in, session,
     session.run(None, gears.random(8))
     with (
         stand_in.failing(entry, 507011),
-        pytest.raises(ge_core.AclError, match=f"{entry} returned 507011 .*plog") as caught,
+        pytest.raises(ge_core.AclError, match=f"{entry} returned 507011 .*injected") as caught,
     ):
         session.run(None, feeds)
     assert (caught.value.code, caught.value.name, caught.value.call) == (507011, "ACL_ERROR_RT_MODEL_EXECUTE", entry)
@@ -551,16 +552,88 @@ def run_in_thread(function):
     ("options", "message"),
     [
         ({"runtime": "gpu"}, "runtime must be 'npu' or 'cpu', got 'gpu'"),
-        ({"slots": 0}, "slots must be a positive integer, got 0"),
+        ({"slots": 0}, "slots must be a positive integer below .*, got 0"),
         ({"slots": True}, "slots must be a positive integer"),
+        ({"slots": 2**40}, "slots must be a positive integer below 2"),
+        ({"device_id": 0.5}, "device_id must be an integer from 0, below .*, got 0.5"),
         ({"device_id": 7}, r"device_id must be 0\.\.0 \(1 device\(s\) visible\), got 7"),
-        ({"execute_timeout_ms": -5}, "execute_timeout_ms must be a positive integer, got -5"),
-        ({"submit_timeout_ms": 1.5}, "submit_timeout_ms must be a positive integer, got 1.5"),
+        ({"execute_timeout_ms": -5}, "execute_timeout_ms must be a positive integer .*, got -5"),
+        ({"submit_timeout_ms": 1.5}, "submit_timeout_ms must be a positive integer .*, got 1.5"),
     ],
 )
 def test_wrong_options(gears, options, message):
     with pytest.raises(ValueError, match=message):
         ge_core.InferenceSession(gears.path, **options)
+
+
+def test_what_stands_for_an_integer_a_path_or_a_dict_is_taken(gears):
+    class Mapping:
+        def __init__(self, items):
+            self.keys, self.__class__.__getitem__ = items.keys, lambda self, name: items[name]
+
+    feeds = gears.random(3)
+    with ge_core.InferenceSession(os.fsencode(gears.path), slots=np.int64(2), device_id=np.int32(0)) as session:
+        same(session.run(None, collections.OrderedDict(feeds)), gears.expected(feeds))
+        same(session.run(None, Mapping(feeds)), gears.expected(feeds))
+        with pytest.raises(TypeError, match="expected a mapping of input name to array, got list"):
+            session.run(None, [1])
+        with session.borrow(rows=np.int64(2)) as batch:
+            assert batch.rows == 2
+        for borrow in ({"rows": "3"}, {"shapes": 5}, {"shapes": {"image": 5, "ids": 5}}):
+            with pytest.raises((TypeError, ValueError)):
+                session.borrow(**borrow)
+        future = session.submit(feeds)
+        for wrong in ("soon", float("nan")):
+            with pytest.raises(TypeError, match="timeout: expected seconds or None"):
+                future.result(wrong)
+        same(future.result(float("inf")), gears.expected(feeds))
+    with pytest.raises(RuntimeError, match="is closed"):
+        session.native_handles(1)
+
+
+def test_closing_while_several_slots_are_in_use_gives_everything_back(gears):
+    for _ in range(30):
+        session = ge_core.InferenceSession(gears.path, slots=4)
+        batches = [session.borrow(rows=2) for _ in range(3)]
+        threads = [threading.Thread(target=batch.close) for batch in batches]
+        threads += [threading.Thread(target=session.close)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        del batches, threads
+    assert not any(acl.live_handles().values())
+
+
+@pytest.mark.parametrize("rows", [3, 19])
+def test_an_interrupt_is_never_swallowed(gears, rows):
+    code = f"""
+import signal, ge_core, sys
+sys.path.insert(0, "tests")
+from oms import Om
+from pathlib import Path
+from ge_core_pyx import om
+path = Path({str(gears.path)!r})
+session = ge_core.InferenceSession(path)
+feeds = Om(path, om.read_manifest(path)).random({rows})
+sent = seen = 0
+def interrupt(*_):
+    global sent
+    sent += 1
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+for turn in range(400):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-5 + turn * 1e-6)
+        for _ in range(60):
+            session.run(None, feeds)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        seen += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert sent == seen and sent > 100, (sent, seen)
+assert session.stats()["slots_free"] == 1
+"""
+    result = child(code, GE_CORE_RUNTIME="cpu")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_model_roots(gears, tmp_path, monkeypatch):

@@ -14,7 +14,8 @@ def describe(inputs, outputs, gear_kind="static", gears=(), max_rows=0, not_rows
 
     multiples = multiples or (1,) * len(outputs)
     where = ("/m/model.om", "cpu", "Ascend910B3")
-    return ModelDescription(specs(inputs), specs(outputs), gear_kind, gears, max_rows, not_rows, multiples, (), *where)
+    fields = (specs(inputs), specs(outputs), gear_kind, gears, max_rows, not_rows, multiples, (), ())
+    return ModelDescription(*fields, *where)
 
 
 RESNET = describe(

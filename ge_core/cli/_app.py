@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -17,6 +17,9 @@ class _Group(typer.core.TyperGroup):
     """Turns every exception into one line on stderr; `--debug` anywhere before `--` adds the traceback."""
 
     def main(self, args=None, prog_name=None, standalone_mode=True, **extra):
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # names that the terminal's encoding lacks must not end a command
+                stream.reconfigure(errors="backslashreplace")
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         own = args[: args.index("--")] if "--" in args else args
         debug = "--debug" in own
@@ -54,8 +57,20 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from ge_core import __version__
+
+        print(f"ge-core {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _main() -> None:
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,6 @@ import numpy as np
 import typer
 
 from ge_core.cli._app import app, print_json, print_table, shape_text
-from ge_core_pyx.errors import UnsupportedError
 
 
 @app.command()
@@ -25,7 +25,7 @@ def run(
     output: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz.")] = None,
     runtime: Annotated[str | None, typer.Option(help="npu or cpu; default GE_CORE_RUNTIME, else npu.")] = None,
     device: Annotated[int, typer.Option(min=0, help="Logical device id.")] = 0,
-    seed: Annotated[int, typer.Option(help="Of the random data.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random data.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Run an om on files or on random data; print the outputs and the latency."""
@@ -33,11 +33,12 @@ def run(
 
     if output is not None and not output.resolve().parent.is_dir():
         raise ValueError(f"--output={output}: the folder {output.resolve().parent} does not exist; create it first")
+    if output is not None and output.is_dir():
+        raise ValueError(f"--output={output}: expected the path of a file, got a folder")
     with ge_core.InferenceSession(model, runtime=runtime, device_id=device) as session:
         feeds = _load(inputs or [], session.get_inputs())
         made = [spec.name for spec in session.get_inputs() if spec.name not in feeds]
         feeds |= _random(session.description, made, rows or _rows_of(session, feeds), np.random.default_rng(seed))
-        feeds = {spec.name: _typed(feeds[spec.name], spec.dtype) for spec in session.get_inputs() if spec.name in feeds}
         results = session.run(None, feeds)
         times = []
         for _ in range(repeat):
@@ -46,9 +47,13 @@ def run(
             times.append((time.perf_counter_ns() - begin) / 1000)
         names = _unique(session.get_outputs())
         label = ge_core.runtime_info(session.description.runtime).label
+        held = session.stats()
+        memory = {"device_bytes": held["device_bytes"], "pinned_bytes": held["pinned_bytes"]}
+        budget = (
+            session.budget or f"{held['device_bytes']:,} bytes of device memory, {held['pinned_bytes']:,} bytes pinned"
+        )
     if output is not None:
-        with output.open("wb") as file:
-            np.savez(file, **{name: _bits(array) for name, array in zip(names, results, strict=True)})
+        _save(output, dict(zip(names, results, strict=True)))
     found = [
         {"name": name, "dtype": spec.dtype, "shape": list(array.shape), **_statistics(array, spec.dtype)}
         for name, spec, array in zip(names, session.get_outputs(), results, strict=True)
@@ -61,7 +66,16 @@ def run(
     }
     if as_json:
         shapes = {name: list(array.shape) for name, array in feeds.items()}
-        print_json({"device": label, "inputs": shapes, "random": made, "outputs": found, "latency": latency})
+        print_json(
+            {
+                "device": label,
+                "inputs": shapes,
+                "random": made,
+                "outputs": found,
+                "latency": latency,
+                "memory": memory,
+            }
+        )
         return
     print_table(
         "inputs",
@@ -81,6 +95,7 @@ def run(
             for row in found
         ],
     )
+    print(f"memory: {budget}")
     print(
         f"latency on {label}: p50 {latency['p50_us']} us "
         f"({latency['min_us']} to {latency['max_us']} us in {repeat} runs)"
@@ -92,29 +107,17 @@ def _load(arguments: list[str], specs: list) -> dict[str, np.ndarray]:
     feeds: dict[str, np.ndarray] = {}
     for argument in arguments:
         name, equals, file = argument.rpartition("=")
-        try:
-            content = np.load(file, allow_pickle=False)
-        except FileNotFoundError:
-            raise ValueError(f"--input {argument}: {file} does not exist") from None
-        except (OSError, ValueError, EOFError) as error:
-            raise ValueError(f"--input {argument}: expected a .npy or .npz file: {error}") from None
-        archive = isinstance(content, np.lib.npyio.NpzFile)
-        if archive and not equals:
-            arrays = dict(content)
-        elif archive and len(content.files) == 1:
-            arrays = {name: content[content.files[0]]}
-        elif archive:
-            raise ValueError(f"--input {argument}: {file} has {len(content.files)} arrays; give the file without NAME=")
-        elif equals:
-            arrays = {name: content}
-        elif len(specs) == 1:
-            arrays = {specs[0].name: content}
+        content = _read(argument, file)
+        if isinstance(content, np.ndarray):
+            if not equals and len(specs) > 1:
+                raise ValueError(
+                    f"--input {argument}: expected NAME={file}; the inputs are {', '.join(s.name for s in specs)}"
+                )
+            arrays = {name if equals else specs[0].name: content}
+        elif equals and len(content) != 1:
+            raise ValueError(f"--input {argument}: {file} has {len(content)} arrays; give the file without NAME=")
         else:
-            raise ValueError(
-                f"--input {argument}: expected NAME={file}; the inputs are {', '.join(s.name for s in specs)}"
-            )
-        if archive:
-            content.close()
+            arrays = {name: next(iter(content.values()))} if equals else content
         for key, array in arrays.items():
             if key not in known:
                 raise ValueError(
@@ -124,6 +127,27 @@ def _load(arguments: list[str], specs: list) -> dict[str, np.ndarray]:
                 raise ValueError(f"--input {argument}: input {key!r} is given twice")
             feeds[known[key]] = array
     return feeds
+
+
+def _read(argument: str, file: str) -> np.ndarray | dict[str, np.ndarray]:
+    if not file:
+        raise ValueError(f"--input {argument}: expected NAME=file.npy, or file.npz")
+    try:
+        with open(file, "rb") as stream:
+            content = np.load(stream, allow_pickle=False)
+            return content if isinstance(content, np.ndarray) else dict(content)
+    except FileNotFoundError:
+        raise ValueError(f"--input {argument}: {file} does not exist") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"--input {argument}: expected a .npy or .npz file: {error}") from None
+
+
+def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """A .npz with any names; np.savez takes some of them for its own arguments."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, _bits(array), allow_pickle=False)
 
 
 def _rows_of(session, feeds: dict[str, np.ndarray]) -> int | None:
@@ -153,7 +177,10 @@ def _random(description, names: list[str], rows: int | None, random: np.random.G
                 dim = rows
             shape.append(dim or 0)
         if spec.name in names:
-            feeds[spec.name] = _random_array(random, shape, spec.dtype)
+            try:
+                feeds[spec.name] = _random_array(random, shape, spec.dtype)
+            except (MemoryError, ValueError):
+                raise ValueError(f"input {spec.name!r}: no memory for random data {shape_text(shape)}") from None
     return feeds
 
 
@@ -165,18 +192,8 @@ def _random_array(random: np.random.Generator, shape: list[int], dtype: str) -> 
     return random.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype)
 
 
-def _typed(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Files hold bfloat16 as its bits, uint16; a session takes ml_dtypes' type."""
-    if dtype != "bfloat16" or array.dtype != np.uint16:
-        return array
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise UnsupportedError("bfloat16 inputs need the package ml_dtypes; install it") from None
-    return array.view(ml_dtypes.bfloat16)
-
-
 def _bits(array: np.ndarray) -> np.ndarray:
+    """Files hold bfloat16 as its bits, uint16."""
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 

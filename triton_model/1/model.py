@@ -1,6 +1,6 @@
 """Serves the om of this folder with Triton's plain Python backend; the backend `ge` does the same without this file.
 
-Put the compiled model beside this file as the only `.om`, or name it with the parameter `om_model_path` in config.pbtxt.
+Put the compiled model beside this file as the only `.om`, or name it with the parameter `om_model_path`.
 ge_core must be installed for the Python that Triton's Python backend runs.
 """
 

@@ -254,13 +254,14 @@ Owned<ov_compiled_model_t> compile(const ov_model_t* model) {
 void reshape(const ov_model_t* model, const std::vector<Tensor>& inputs,
              const std::vector<std::vector<ov_dimension_t>>& dims) {
   std::vector<const char*> names;
-  std::vector<ov_partial_shape_t> shapes(inputs.size());
+  std::vector<ov_partial_shape_t> shapes;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    if (dims[i].empty()) continue;  // a scalar's shape cannot change, and OpenVINO's C API cannot make one
     names.push_back(inputs[i].graph_name.c_str());
-    check(ov.ov_partial_shape_create(static_cast<int64_t>(dims[i].size()), dims[i].data(), &shapes[i]), "make",
-          "a shape");
+    check(ov.ov_partial_shape_create(static_cast<int64_t>(dims[i].size()), dims[i].data(), &shapes.emplace_back()),
+          "make", "a shape");
   }
-  int status = inputs.empty() ? 0 : ov.ov_model_reshape(model, names.data(), shapes.data(), inputs.size());
+  int status = names.empty() ? 0 : ov.ov_model_reshape(model, names.data(), shapes.data(), names.size());
   for (ov_partial_shape_t& shape : shapes) ov.ov_partial_shape_free(&shape);
   check(status, "give the graph", "the declared input shapes");
 }

@@ -1,0 +1,224 @@
+"""Callers' arrays as C buffers, and pinned memory as NumPy arrays. Knows no device."""
+
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+
+import math
+
+import numpy as np
+
+from ge_core_pyx import dtypes
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    typedef struct {
+      void *data;
+      struct { int32_t device_type, device_id; } device;
+      int32_t ndim;
+      struct { uint8_t code, bits; uint16_t lanes; } dtype;
+      int64_t *shape, *strides;
+      uint64_t byte_offset;
+    } ge_dl_tensor;
+    typedef struct ge_dl_managed {
+      ge_dl_tensor tensor;
+      void *manager;
+      void (*deleter)(struct ge_dl_managed *);
+    } ge_dl_managed;
+    """
+    ctypedef struct ge_dl_device:
+        int32_t device_type
+    ctypedef struct ge_dl_type:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+    ctypedef struct ge_dl_tensor:
+        void* data
+        ge_dl_device device
+        int32_t ndim
+        ge_dl_type dtype
+        int64_t* shape
+        int64_t* strides
+        uint64_t byte_offset
+    ctypedef struct ge_dl_managed:
+        ge_dl_tensor tensor
+        void (*deleter)(ge_dl_managed*)
+
+# DLPack's device types whose memory the host can read: CPU, and pinned memory of CUDA and ROCm.
+cdef tuple HOST_DEVICES = (1, 3, 11)
+
+
+@cython.final
+cdef class View:
+    """A piece of memory as a buffer; it keeps `owner` alive while any array looks into it."""
+
+    cdef object owner
+    cdef void* ptr
+    cdef Py_ssize_t nbytes
+    cdef bint readonly
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.ptr, self.nbytes, self.readonly, flags)
+
+
+cdef object view_of(owner, void* ptr, tuple shape, dtype, bint readonly):
+    """An array over memory that `owner` keeps."""
+    cdef View view = View.__new__(View)
+    view.owner = owner
+    view.ptr = ptr
+    view.nbytes = math.prod(shape) * dtype.itemsize
+    view.readonly = readonly
+    return np.ndarray(shape, dtype, buffer=view)
+
+
+@cython.final
+cdef class _Imported:
+    """A DLPack tensor whose memory is ours to look at until this dies."""
+
+    cdef object capsule
+    cdef ge_dl_managed* managed
+
+    def __dealloc__(self):
+        if self.managed != NULL and self.managed.deleter != NULL:
+            self.managed.deleter(self.managed)
+
+
+cdef object from_dlpack(value):
+    """`value.__dlpack__()` as an array without a copy; bfloat16 as uint16, which numpy.from_dlpack cannot do."""
+    cdef _Imported owner = _Imported.__new__(_Imported)
+    cdef ge_dl_managed* managed
+    cdef ge_dl_tensor* tensor
+    cdef Py_ssize_t itemsize, span = 1, i
+    capsule = value.__dlpack__()
+    managed = <ge_dl_managed*>PyCapsule_GetPointer(capsule, b"dltensor")
+    PyCapsule_SetName(capsule, b"used_dltensor")
+    owner.managed = managed
+    owner.capsule = capsule
+    tensor = &managed.tensor
+    if tensor.device.device_type not in HOST_DEVICES:
+        raise ValueError(
+            f"expected an array in host memory, got a DLPack tensor on device type {tensor.device.device_type}"
+        )
+    code = (tensor.dtype.code, tensor.dtype.bits)
+    row = next((row for row in dtypes.TABLE if row.dlpack == code), None)
+    if row is None or tensor.dtype.lanes != 1:
+        raise ValueError(f"expected a DLPack type ge_core serves, got code {code[0]} with {code[1]} bits")
+    itemsize = row.itemsize
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = None
+    if tensor.strides != NULL:
+        strides = tuple(tensor.strides[i] * itemsize for i in range(tensor.ndim))
+        if any(stride < 0 for stride in strides):
+            raise ValueError("expected a DLPack tensor without negative strides")
+        span += sum((shape[i] - 1) * (strides[i] // itemsize) for i in range(tensor.ndim)) if 0 not in shape else -1
+    else:
+        span = math.prod(shape)
+    dtype = np.dtype(row.numpy or "uint16")
+    data = view_of(owner, <char*>tensor.data + tensor.byte_offset, (span,), dtype, True)
+    array = np.ndarray(shape, dtype, buffer=data, strides=strides)
+    return _Bits(array) if row.numpy is None else array
+
+
+cdef class _Bits:
+    """A bfloat16 array as its bits, told apart from an array of numbers."""
+
+    cdef object array
+
+    def __init__(self, array):
+        self.array = array
+
+
+def describe(array) -> str:
+    """``float32[2, 3]``"""
+    return f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
+
+
+cdef object contiguous(value, spec):
+    """`value` as a C-contiguous array of exactly the spec's dtype in native byte order; copies only when it must."""
+    bits = False
+    if isinstance(value, np.ndarray):
+        array = value
+    elif hasattr(value, "__dlpack__"):
+        array = from_dlpack(value)
+        if isinstance(array, _Bits):
+            array, bits = (<_Bits>array).array, True
+    else:
+        array = np.asarray(value)
+    if spec.dtype == "bfloat16":
+        bits = bits or array.dtype.name in ("bfloat16", "uint16")
+    elif bits:
+        raise ValueError(f"input {spec.name!r}: expected {spec}, got bfloat16[{', '.join(map(str, array.shape))}]")
+    if array.dtype.name != spec.dtype and not bits:
+        raise ValueError(f"input {spec.name!r}: expected {spec}, got {describe(array)}")
+    if not array.dtype.isnative or not array.flags.c_contiguous:
+        array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
+    return array.view(np.uint16) if bits else array
+
+
+def numpy_dtype(spec):
+    """bfloat16 is ml_dtypes' where that is installed, else its bits as uint16."""
+    if spec.dtype != "bfloat16":
+        return np.dtype(spec.dtype)
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.dtype("uint16")
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@cython.final
+cdef class Source:
+    """What the hot path needs to know of one input."""
+
+    def __cinit__(self, spec):
+        cdef int i
+        self.spec = spec
+        self.name = spec.name
+        self.full_name = spec.full_name
+        self.bits = spec.dtype == "bfloat16"
+        formats = dtypes.by_name(spec.dtype).buffer_formats or "H"
+        self.formats[0] = ord(formats[0])
+        self.formats[1] = ord(formats[len(formats) - 1])
+        self.itemsize = spec.itemsize
+        self.ndim = len(spec.shape)
+        for i in range(self.ndim):
+            self.shape[i] = -1 if spec.shape[i] is None else spec.shape[i]
+
+    cdef int view(self, value, Py_buffer* view) except -1:
+        """A C-contiguous buffer of `value`; dtype and rank are right afterwards, dims are the caller's to check."""
+        cdef bint fits = False
+        if type(value) is np.ndarray and not self.bits:
+            try:
+                PyObject_GetBuffer(value, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+                fits = view.format[1] == 0 and (view.format[0] == self.formats[0] or view.format[0] == self.formats[1])
+                if not fits:
+                    PyBuffer_Release(view)
+            except (BufferError, ValueError):
+                pass
+        if not fits:
+            PyObject_GetBuffer(contiguous(value, self.spec), view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
+        if view.ndim != self.ndim:
+            self.refuse(view)
+        return 0
+
+    cdef int check_row(self, Py_buffer* view) except -1:
+        """Every dim after the first equals the model's."""
+        cdef int i
+        for i in range(1, self.ndim):
+            if view.shape[i] != self.shape[i]:
+                self.refuse(view)
+        return 0
+
+    cdef int refuse(self, Py_buffer* view) except -1:
+        """Release the view and say what was expected."""
+        dims = ", ".join(str(view.shape[i]) for i in range(view.ndim))
+        PyBuffer_Release(view)
+        raise ValueError(f"input {self.name!r}: expected {self.spec}, got {self.spec.dtype}[{dims}]")
