@@ -60,8 +60,7 @@ def entry_points():
 
 def weak_symbols():
     names = set()
-    for library in ("libacl_rt.so", "libacl_mdl.so"):
-        path = HERE / "lib/9" / library
+    for path in (HERE / "lib/9").glob("libacl_*.so"):
         symbols = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
         names |= set(re.findall(r" W (acl\w+)$", symbols.stdout, re.M))
     return names
