@@ -75,7 +75,7 @@ cdef class RangeSlot(Slot):
     cdef bint bounded                  # every output's bound is small enough to be allocated at load
     cdef bint learning                 # the batch in flight runs synchronously, to learn its output sizes
     cdef tuple shapes                  # of its inputs
-    cdef list capacities, output_shapes
+    cdef list least, capacities, output_shapes
     cdef object requests, answered, thread
     cdef aclError result
 
