@@ -30,20 +30,6 @@ cdef object _empty = np.empty
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
 
 
-cdef void copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
-    """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
-    cdef Plan* plan = &slot.plans[index]
-    cdef Tensor* tensor
-    cdef char* pinned
-    cdef int i
-    for i in range(slot.n_inputs):
-        tensor = &plan.inputs[i]
-        pinned = <char*>slot.pinned_input.ptr + tensor.offset
-        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
-        if rows < plan.rows:
-            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
-
-
 cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
     cdef Tensor* tensor
     cdef int i
@@ -478,9 +464,7 @@ cdef class Executor:
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
                 slot.begin()
-                if sources == NULL:
-                    copy_in(slot, plan, views, 0, rows)
-                rc = slot.start(plan, rows, sources)
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
@@ -559,8 +543,7 @@ cdef class Executor:
             part.rows = count
             with nogil:
                 slot.begin()
-                copy_in(slot, part.plan, views, part.first, part.rows)
-                rc = slot.start(part.plan, part.rows, NULL)
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -592,7 +575,6 @@ cdef class Executor:
         cdef Future future = Future.__new__(Future)
         cdef Part part = Part.__new__(Part)
         cdef Slot slot
-        cdef Tensor* tensor
         cdef aclError rc
         cdef int i
         shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
@@ -605,11 +587,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                if part.cut is None:
-                    for i in range(slot.n_inputs):
-                        tensor = &slot.plans[part.plan].inputs[i]
-                        memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
-                rc = slot.start(part.plan, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -1203,7 +1181,7 @@ cdef class Batch:
                         (plan.rows - rows) * plan.inputs[i].row_nbytes,
                     )
             if rc == 0:
-                rc = slot.start(self.plan, rows, NULL)
+                rc = slot.start(self.plan, rows, NULL, 0, NULL)
             if rc == 0 and finish:
                 rc = slot.finish(-1)
         self.executor._count(slot, self.plan, rows)

@@ -3,6 +3,7 @@
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclmdlIODims, aclrtContext, aclrtStream, aclTensorDesc, api, check
@@ -31,6 +32,7 @@ cdef extern from *:
 DRAIN_MS = 2000                        # how long a failed slot's stream may take to end its queued work
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
+cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
 
 KINDS = {"static": STATIC, "batch": BATCH, "image_size": IMAGE_SIZE, "dims": DIMS, "range": RANGE}
 cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
@@ -293,11 +295,54 @@ cdef class Slot:
             "d2h_us": device[2],
         }
 
-    cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil:
-        """Queue pinned input → device → model → pinned output on the stream; does not wait.
+    cdef aclError _to_device(self, size_t offset, size_t nbytes) noexcept nogil:
+        self.call = b"aclrtMemcpyAsync"
+        return api.aclrtMemcpyAsync(
+            <char*>self.device_input.ptr + offset, self.device_input.nbytes - offset,
+            <char*>self.pinned_input.ptr + offset, nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE, self.stream.handle,
+        )
 
-        `rows` of the outputs are copied back (0: all). `sources`, when given, are pinned memory of the caller that the
-        inputs are copied from instead.
+    cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil:
+        """Copy rows [first, first + rows) of the caller's arrays (rows 0: all) into pinned memory and queue their
+        copy to the device; rows up to the gear become zeros.
+
+        A large block goes in pieces, so that the device copies one while the host copies the next.
+        """
+        cdef size_t pieces = plan.input_nbytes // PIECE_NBYTES
+        cdef size_t piece, sent = 0, done, count, nbytes
+        cdef Tensor* tensor
+        cdef char* pinned
+        cdef char* source
+        cdef aclError rc = 0
+        cdef int i
+        pieces = 1 if pieces == 0 else 4 if pieces > 4 else pieces
+        piece = (plan.input_nbytes // pieces + 64) // 64 * 64
+        for i in range(self.n_inputs):
+            tensor = &plan.inputs[i]
+            pinned = <char*>self.pinned_input.ptr + tensor.offset
+            source = <char*>views[i].buf + first * tensor.row_nbytes
+            nbytes = tensor.nbytes if rows == 0 else rows * tensor.row_nbytes
+            done = 0
+            while done < nbytes:
+                count = min(nbytes - done, sent + piece - tensor.offset - done)
+                memcpy(pinned + done, source + done, count)
+                done += count
+                if tensor.offset + done >= sent + piece:
+                    rc = self._to_device(sent, tensor.offset + done - sent)
+                    if rc != 0:
+                        return rc
+                    sent = tensor.offset + done
+            if nbytes < tensor.nbytes:
+                memset(pinned + nbytes, 0, tensor.nbytes - nbytes)
+        if sent < plan.input_nbytes:
+            rc = self._to_device(sent, plan.input_nbytes - sent)
+        return rc
+
+    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+        """Queue a batch on the stream: inputs → device → model → pinned output; does not wait.
+
+        The inputs are the caller's arrays (`views`, see _feed), or pinned memory of the caller (`sources`), or, with
+        neither, what is in the pinned input already. `rows` of the outputs are copied back (0: all).
         """
         cdef Plan* plan = &self.plans[index]
         cdef Tensor* tensor
@@ -314,11 +359,12 @@ cdef class Slot:
             self.started_ns = ge_core_now_ns()
         if self.current != index:
             rc = self._set_gear(index)
-        self.mark(GATHERED)
         if rc == 0:
             self.in_flight = True
             self._record(0)
-            if sources != NULL:
+            if views != NULL:
+                rc = self._feed(plan, rows, views, first)
+            elif sources != NULL:
                 for i in range(self.n_inputs):
                     tensor = &plan.inputs[i]
                     if rc == 0 and tensor.nbytes != 0:
@@ -328,11 +374,8 @@ cdef class Slot:
                             sources[i], tensor.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
                         )
             elif plan.input_nbytes != 0:
-                self.call = b"aclrtMemcpyAsync"
-                rc = api.aclrtMemcpyAsync(
-                    self.device_input.ptr, self.device_input.nbytes, self.pinned_input.ptr, plan.input_nbytes,
-                    acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
-                )
+                rc = self._to_device(0, plan.input_nbytes)
+        self.mark(GATHERED)
         self._record(1)
         if rc == 0:
             self.call = b"aclmdlExecuteAsync"
@@ -583,7 +626,14 @@ cdef class RangeSlot(Slot):
             offset += padded(self.capacities[i])
         return 0
 
-    cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil:
+    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+        cdef int i
+        if views != NULL:
+            for i in range(self.n_inputs):
+                memcpy(
+                    <char*>self.pinned_input.ptr + self.plans[0].inputs[i].offset, views[i].buf,
+                    self.plans[0].inputs[i].nbytes,
+                )
         self.started_ns = ge_core_now_ns()
         self.in_flight = True
         with gil:
