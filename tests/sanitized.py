@@ -33,10 +33,11 @@ class Build:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.flags = ["-std=c++17", optimize, "-g1", "-fPIC", "-pthread", *FLAGS[kind]]
         self.flags += ["-DCONFORMANCE_API=9", f"-I{ROOT / 'ge_core_pyx/abi'}", f"-I{ROOT / 'ge_core_pyx/acl_cpu'}"]
+        library, cases = ROOT / "ge_core_pyx/acl_cpu", ROOT / "tests/conformance"
         groups = {
-            "library": [path for half in ("rt", "mdl") for path in sorted((ROOT / "ge_core_pyx/acl_cpu" / half).glob("*.cpp"))],
-            "rt": sorted((ROOT / "tests/conformance").glob("rt_*.cpp")),
-            "mdl": sorted((ROOT / "tests/conformance").glob("mdl_*.cpp")),
+            "library": sorted([*library.glob("rt/*.cpp"), *library.glob("mdl/*.cpp")]),
+            "rt": sorted(cases.glob("rt_*.cpp")),
+            "mdl": sorted(cases.glob("mdl_*.cpp")),
         }
         sources = [source for group in groups.values() for source in group]
         folders = {source.parent for source in sources} | {ROOT / "ge_core_pyx/abi"}
@@ -56,18 +57,18 @@ class Build:
     def cases(self):
         """(program, case) of every case."""
         for name, program in self.programs.items():
-            listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True, env=self._environ())
-            yield from ((name, line.split()[0]) for line in listed.stdout.splitlines())
+            listed = self._start([program, "--list"]).stdout.splitlines()
+            yield from ((name, line.split()[0]) for line in listed)
 
     def run(self, name, case):
         """What went wrong, or an empty string."""
-        command = [self.programs[name], case, *([self.oms] if name == "mdl" else [])]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, env=self._environ())
+        done = self._start([self.programs[name], case, *([self.oms] if name == "mdl" else [])])
         return "" if done.returncode == 0 else f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
-    def _environ(self):
+    def _start(self, command):
         clean = {key: value for key, value in os.environ.items() if key not in ("GE_CORE_CPU_CONFIG", "LD_PRELOAD")}
-        return clean | OPTIONS[self.kind]
+        environ = clean | OPTIONS[self.kind]
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, env=environ)
 
     def _compile(self, source):
         target = self.folder / f"{source.parent.name}_{source.stem}.o"
@@ -87,7 +88,7 @@ def main(kinds):
         build = Build(kind, ROOT / "build/sanitize" / kind)
         cases = list(build.cases())
         with ThreadPoolExecutor(os.cpu_count()) as jobs:
-            problems = list(jobs.map(lambda case: build.run(*case), cases))
+            problems = list(jobs.map(build.run, *zip(*cases, strict=True)))
         for (program, case), problem in zip(cases, problems, strict=True):
             if problem:
                 print(f"--- {kind}: {program} {case}\n{problem}", file=sys.stderr)
