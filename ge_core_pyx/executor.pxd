@@ -69,8 +69,3 @@ cdef class Future:
     cdef object __weakref__
 
     cdef int settle(self, int64_t timeout_ms) except -1
-
-
-cdef class Hold:
-    cdef Executor executor
-    cdef Slot slot
