@@ -471,8 +471,8 @@ def _log_load(logger, config: Mapping, session, settings, warm_up_ms: float | No
     devices = f"device {ids[0]}" if len(ids) == 1 else f"devices {', '.join(map(str, ids))}"
     warm_up = f"warmed up in {warm_up_ms:.1f} ms" if warm_up_ms is not None else "not warmed up"
     logger.log_info(
-        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, {devices}; "
-        f"{gears}; max_batch_size {config['max_batch_size']}; {settings.slots} slot(s), responses "
+        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, "
+        f"{devices}; {gears}; max_batch_size {config['max_batch_size']}; {settings.slots} slot(s), responses "
         f"{settings.responses}; {stats['device_bytes']:,} bytes of device memory, {stats['pinned_bytes']:,} bytes "
         f"pinned; {warm_up}"
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ge_core import batching
-from ge_core_pyx import device, errors, executor, feeds, model, om
+from ge_core_pyx import batch, device, errors, executor, feeds, model, om
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,24 @@ def runtime_info(runtime: str | None = None) -> RuntimeInfo:
     """
     opened = device.open_runtime(runtime)
     return RuntimeInfo(opened.kind, opened.files, opened.cann_version(), opened.soc_name, opened.device_count)
+
+
+def device_usage(device_id: int = 0, runtime: str | None = None) -> dict:
+    """How busy and how full a device is, all processes counted.
+
+    Returns
+    -------
+    dict
+        ``cube_percent``, ``vector_percent``, ``aicpu_percent`` (None where the device does not tell), ``memory_free``
+        and ``memory_total`` in bytes.
+    """
+    opened = device.open_runtime(runtime)
+    context = device.Context(opened, device_id)
+    try:
+        free, total = context.memory_info()
+    finally:
+        context.close()
+    return {**opened.utilization(device_id), "memory_free": free, "memory_total": total}
 
 
 @dataclass(frozen=True)
@@ -229,12 +247,12 @@ class InferenceSession:
         self._executor.set_cuts(self.cuts)
 
     def _time(self, rows, repeats=3):
-        with self.borrow(rows) as batch:
-            batch.run()
+        with self.borrow(rows) as borrowed:
+            borrowed.run()
             best = float("inf")
             for _ in range(repeats):
                 began = time.perf_counter()
-                batch.run()
+                borrowed.run()
                 best = min(best, time.perf_counter() - began)
         return best * 1e3
 
@@ -279,7 +297,7 @@ class InferenceSession:
         """
         return self._executor.submit(output_names, inputs)
 
-    def borrow(self, rows: int | None = None, shapes=None) -> executor.Batch:
+    def borrow(self, rows: int | None = None, shapes=None) -> batch.Batch:
         """Borrow a slot: fill pinned views, run, read pinned views, without a copy.
 
         Parameters
@@ -289,7 +307,7 @@ class InferenceSession:
         shapes : mapping of input name to shape, optional
             Instead of rows, for models with other gears or ranges.
         """
-        return self._executor.borrow(rows, shapes)
+        return batch.Batch(self._executor, rows, shapes)
 
     def stage(self, values: list) -> feeds.Feed:
         """Check one request's inputs and hold them, without a copy, for `Batch.put` (requests gathered in one batch) or
@@ -307,14 +325,14 @@ class InferenceSession:
         """
         return self._executor.stage(values)
 
-    def launch(self, rows: int, puts) -> executor.Batch:
+    def launch(self, rows: int, puts) -> batch.Batch:
         """Borrow a batch of `rows`, `Batch.put` each (feed, row, first, count) of `puts`, start it and return it.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. `Batch.collect` is its other half.
         """
-        return self._executor.launch(rows, puts)
+        return batch.launch(self._executor, rows, puts)
 
-    def register_memory(self, array) -> executor.Registration:
+    def register_memory(self, array) -> batch.Registration:
         """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
 
         run() then skips the copy into pinned memory for inputs that lie in it and fill their gear. Elsewhere nothing
@@ -324,7 +342,7 @@ class InferenceSession:
         ----------
         array : writable C-contiguous ndarray or buffer
         """
-        return self._executor.register(array)
+        return batch.Registration(self._executor, array)
 
     def recover(self) -> None:
         """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.
@@ -346,6 +364,22 @@ class InferenceSession:
     def contexts(self) -> list:
         """The session's ge_core_pyx.device.Context on each of its devices."""
         return [device.context for device in self._executor.devices]
+
+    def sample_stages(self, every: int) -> None:
+        """Time the stages of every n-th batch of each slot from now on (0, the default: of none); see stages()."""
+        self._executor.sample_stages(_integer("every", every, 0))
+
+    def stages(self) -> list[dict]:
+        """The stages of the batches timed since the last call, 4096 at most.
+
+        Returns
+        -------
+        list of dict
+            ``rows``, ``gear``; ``begin_ns`` (CLOCK_MONOTONIC); on the host ``gather_ns`` (into pinned memory),
+            ``submit_ns``, ``wait_ns``, ``scatter_ns`` (out of it); on the device ``h2d_us``, ``execute_us``, ``d2h_us``
+            from events, None where the runtime has none. Range models are not timed.
+        """
+        return self._executor.stages()
 
     def stats(self) -> dict:
         """Executions (by gear), rows, padded rows, slots, health, and bytes of device and pinned memory held."""
@@ -379,7 +413,7 @@ def _integer(name, value, lowest=1):
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not lowest <= number < 2**31:
-        wanted = "a positive integer" if lowest else "a device id"
+        wanted = "a positive integer" if lowest else "an integer from 0,"
         raise ValueError(f"{name} must be {wanted} below 2**31, got {value!r}")
     return number
 

@@ -2,7 +2,6 @@ from libc.stdint cimport int64_t
 
 from ge_core_pyx.acl cimport aclError
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.feeds cimport Feed, Target
 from ge_core_pyx.memory cimport DeviceBuffer
 from ge_core_pyx.slot cimport Slot
 
@@ -26,10 +25,17 @@ cdef class Executor:
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
     cdef object condition, sizes
     cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
+    cdef Py_ssize_t max_rows           # of the description
+    cdef bint plain                    # every output dtype is one that NumPy has
+    cdef bint exact_rows               # a static om: no other number of rows
+    cdef list multiples                # of the description
+    cdef Py_ssize_t shaped_rows        # what `shapes` is for
+    cdef list shapes                   # of the outputs of the request before
     cdef bint refusing                 # closed, or no device is healthy: every call must say so
     cdef list registered               # pinned memory of the caller: (first address, address after the last)
     cdef long long rows_run, rows_padded
     cdef list executions               # per plan
+    cdef object samples                # of timed batches
     cdef object __weakref__
 
     cdef Slot take(self)
@@ -37,6 +43,7 @@ cdef class Executor:
     cdef void release(self, Slot slot) noexcept
     cdef int failed(self, Slot slot, aclError rc) except -1
     cdef int plan_for(self, Slot slot, size_t rows) noexcept
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1
     cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1
     cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept
@@ -63,25 +70,3 @@ cdef class Future:
     cdef object __weakref__
 
     cdef int settle(self, int64_t timeout_ms) except -1
-
-
-cdef class Hold:
-    cdef Executor executor
-    cdef Slot slot
-
-
-cdef class Batch:
-    cdef Executor executor
-    cdef Hold hold
-    cdef Slot slot
-    cdef int plan
-    cdef readonly Py_ssize_t rows
-    cdef dict _inputs, _outputs
-
-    cdef int alive(self) except -1
-    cdef tuple _shape(self, shape, int multiple)
-    cdef int _start(self, bint finish) except -1
-    cpdef put(self, Feed feed, Py_ssize_t row=*, Py_ssize_t first=*, Py_ssize_t count=*)
-    cpdef get(self, int index, Target target, Py_ssize_t row=*, Py_ssize_t count=*, Py_ssize_t at=*)
-    cpdef wait(self, timeout=*)
-    cpdef close(self)

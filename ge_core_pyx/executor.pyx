@@ -3,18 +3,18 @@
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
 from ge_core_pyx.arrays cimport Source, buffers, release_buffers, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.feeds cimport Feed, Target
-from ge_core_pyx.slot cimport Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.feeds cimport Feed
+from ge_core_pyx.slot cimport SCATTERED, Plan, RangeSlot, Slot, Tensor
 
+import collections
 import concurrent.futures
 import math
-import operator
 import threading
 import time
 import weakref
@@ -27,21 +27,6 @@ from ge_core_pyx.arrays import numpy_dtype
 
 cdef object _empty = np.empty
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
-
-
-cdef aclError copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
-    """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
-    cdef Plan* plan = &slot.plans[index]
-    cdef Tensor* tensor
-    cdef char* pinned
-    cdef int i
-    for i in range(slot.n_inputs):
-        tensor = &plan.inputs[i]
-        pinned = <char*>slot.pinned_input.ptr + tensor.offset
-        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
-        if rows < plan.rows:
-            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
-    return 0
 
 
 cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
@@ -101,6 +86,7 @@ cdef class Executor:
         self.execute_timeout_ms = execute_timeout_ms
         self.condition = threading.Condition()
         self.known = {}
+        self.samples = collections.deque(maxlen=4096)
         self.registered = []
         self.output_axes = self.pad_values = {}
         self.devices = [Device(Context(runtime, device_id)) for device_id in device_ids]
@@ -139,8 +125,13 @@ cdef class Executor:
         self.sources = [Source(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
+        self.plain = all(spec.dtype != "bfloat16" for spec in self.output_specs)
         self.input_index = _index(self.description.inputs)
         self.output_index = _index(self.output_specs)
+        self.max_rows = self.description.max_rows
+        self.exact_rows = self.max_rows > 0 and self.description.gear_kind == "static"
+        self.multiples = list(self.description.row_multiples)
+        self.shaped_rows = -1
         self.plans_by_shapes = {gear[0]: i for i, gear in enumerate(slot.gears)}
         self.executions = [0] * slot.n_plans
         _open.add(self)
@@ -185,9 +176,11 @@ cdef class Executor:
                 return slot
             try:
                 self.failed(slot, rc)
-            except errors.AclError:
+            except Exception:          # the error of a result that nobody waits for
                 if self.refusing:
                     self._refuse()
+            if not slot.failed:
+                return slot
 
     cdef Slot acquire(self):
         if acl.forked or self.refusing:
@@ -254,7 +247,8 @@ cdef class Executor:
             limit = 0                  # its own limit has passed already
         with nogil:
             idle = slot.drained(limit)
-        refused = idle and isinstance(error, (errors.AclValueError, MemoryError))
+        broken = isinstance(error, errors.AclError) and not isinstance(error, (errors.AclValueError, MemoryError))
+        refused = idle and not broken
         if not refused:
             slot.failed = True
             self._retire(slot, idle, error)
@@ -354,19 +348,26 @@ cdef class Executor:
                     f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
                 )
             i += 1
-        if self.description.gear_kind == "static" and views[0].shape[0] != self.description.max_rows:
+        if self.exact_rows and views[0].shape[0] != self.max_rows:
             raise ValueError(
-                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; "
+                f"this static om takes exactly {self.max_rows} row(s) per run, got {views[0].shape[0]}; "
                 "pad them, or compile batch gears"
             )
         return views[0].shape[0]
 
     cdef list _arrays(self, Py_ssize_t rows):
         cdef int i
-        return [
-            _empty((rows * self.description.row_multiples[i], *self.output_specs[i].shape[1:]), self.output_dtypes[i])
-            for i in range(len(self.output_specs))
-        ]
+        cdef list arrays = [], shapes
+        if rows != self.shaped_rows:
+            shapes = [
+                (rows * self.multiples[i], *self.output_specs[i].shape[1:]) for i in range(len(self.output_specs))
+            ]
+            self.shapes, self.shaped_rows = shapes, rows
+        else:
+            shapes = self.shapes
+        for i in range(len(shapes)):
+            arrays.append(_empty(shapes[i], self.output_dtypes[i]))
+        return arrays
 
     def _wanted(self, names):
         if names is None:
@@ -377,7 +378,7 @@ cdef class Executor:
         for name in names:
             index = self.output_index.get(name)
             if index is None:
-                raise ValueError(f"no output {name!r}; this model has {_names(self.output_specs)}")
+                raise ValueError(f"no output {name!r}; this model has {listed(self.output_specs)}")
             wanted.append(index)
         return wanted
 
@@ -387,7 +388,7 @@ cdef class Executor:
         unknown = [name for name in feeds if name not in known]
         missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
         problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
-        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
+        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {listed(specs)}")
 
     def run(self, names, inputs):
         """See InferenceSession.run."""
@@ -401,10 +402,10 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted).result()
             rows = self._rows_of(views)
-            if rows <= <Py_ssize_t>self.description.max_rows and self.cuts is None:
+            if rows <= self.max_rows and self.cuts is None:
                 arrays = self._run_part(views, rows)
                 return arrays if wanted is None else [arrays[i] for i in wanted]
             return self._submit_rows(views, rows, wanted).result()
@@ -428,7 +429,7 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted)
             return self._submit_rows(views, self._rows_of(views), wanted)
         finally:
@@ -449,22 +450,20 @@ cdef class Executor:
         slot = self.acquire()
         try:
             for array in arrays:
-                PyObject_GetBuffer(
-                    array if self.output_specs[filled].dtype != "bfloat16" else array.view(np.uint16),
-                    &targets[filled], PyBUF_WRITABLE,
-                )
+                PyObject_GetBuffer(array if self.plain else _bits(array), &targets[filled], PyBUF_WRITABLE)
                 filled += 1
             plan = self.plan_for(slot, rows)
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
-                if sources == NULL:
-                    copy_in(slot, plan, views, 0, rows)
-                rc = slot.start(plan, rows, sources)
+                slot.begin()
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
                     copy_out(slot, plan, targets, 0, rows)
             self._count(slot, plan, rows)
+            if slot.sampling and rc == 0:
+                self._sample(slot, plan, rows)
             if rc != 0:
                 self.failed(slot, rc)
         finally:
@@ -478,6 +477,28 @@ cdef class Executor:
         if slot.plans[plan].rows > rows:
             self.rows_padded += slot.plans[plan].rows - rows
         return 0
+
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1:
+        """Keep the times of the batch that just ended."""
+        slot.mark(SCATTERED)
+        slot.sampling = False
+        gears = self.description.gears
+        self.samples.append({"rows": rows, "gear": gears[plan] if gears else slot.plans[plan].rows, **slot.stages()})
+        return 0
+
+    def sample_stages(self, int every):
+        """See InferenceSession.sample_stages."""
+        cdef Device device
+        for device in self.devices:
+            for slot in device.slots:
+                slot.sample(every)
+
+    def stages(self) -> list:
+        """See InferenceSession.stages."""
+        taken = []
+        while self.samples:
+            taken.append(self.samples.popleft())
+        return taken
 
     cdef int plan_for(self, Slot slot, size_t rows) noexcept:
         """The smallest gear that holds `rows`; the largest when none does."""
@@ -513,8 +534,8 @@ cdef class Executor:
             part.first = first
             part.rows = count
             with nogil:
-                copy_in(slot, part.plan, views, part.first, part.rows)
-                rc = slot.start(part.plan, part.rows, NULL)
+                slot.begin()
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -527,7 +548,7 @@ cdef class Executor:
 
     def _cut(self, Py_ssize_t rows):
         """How many rows each execution of a request takes."""
-        cdef Py_ssize_t largest = self.description.max_rows
+        cdef Py_ssize_t largest = self.max_rows
         full, rest = divmod(rows, largest)
         if self.cuts is not None:
             return self.cuts[largest] * full + self.cuts[rest]
@@ -546,7 +567,6 @@ cdef class Executor:
         cdef Future future = Future.__new__(Future)
         cdef Part part = Part.__new__(Part)
         cdef Slot slot
-        cdef Tensor* tensor
         cdef aclError rc
         cdef int i
         shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
@@ -559,11 +579,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                if part.cut is None:
-                    for i in range(slot.n_inputs):
-                        tensor = &slot.plans[part.plan].inputs[i]
-                        memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
-                rc = slot.start(part.plan, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -643,29 +659,9 @@ cdef class Executor:
             sources[i] = views[i].buf
         return True
 
-    def register(self, array):
-        """See InferenceSession.register_memory."""
-        return Registration(self, array)
-
-    def launch(self, Py_ssize_t rows, puts):
-        """See InferenceSession.launch."""
-        cdef Batch batch = Batch.__new__(Batch, self, rows, None)
-        try:
-            for feed, row, first, count in puts:
-                batch.put(feed, row, first, count)
-            batch._start(False)
-        except BaseException:
-            batch.close()
-            raise
-        return batch
-
     def stage(self, list values) -> Feed:
         """See InferenceSession.stage."""
         return Feed.__new__(Feed, self.sources, values, self.by_rows)
-
-    def borrow(self, rows=None, shapes=None):
-        """See InferenceSession.borrow."""
-        return Batch(self, rows, shapes)
 
     def handles(self, size_t rows) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
@@ -761,13 +757,18 @@ def _mapping(inputs):
     return {name: inputs[name] for name in inputs.keys()}
 
 
-def _seconds(timeout):
+def whole_ms(timeout):
     """A time limit in whole milliseconds; -1: none."""
     if timeout is None:
         return -1
     if not isinstance(timeout, (int, float)) or timeout != timeout:
         raise TypeError(f"timeout: expected seconds or None, got {timeout!r}")
     return max(0, round(min(timeout, 1e9) * 1000))
+
+
+cdef object _bits(array):
+    """bfloat16 arrays lend no buffer: their bits do."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def _index(specs):
@@ -778,7 +779,7 @@ def _index(specs):
     return index
 
 
-def _names(specs):
+def listed(specs):
     return ", ".join(str(spec) for spec in specs) or "none"
 
 
@@ -812,13 +813,12 @@ cdef class Future:
             targets = buffers(n_outputs)
             try:
                 for i in range(n_outputs):
-                    array = self.arrays[i]
-                    if self.executor.output_specs[i].dtype == "bfloat16":
-                        array = array.view(np.uint16)
-                    PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
+                    PyObject_GetBuffer(_bits(self.arrays[i]), &targets[i], PyBUF_WRITABLE)
                     filled += 1
                 with nogil:
                     copy_out(slot, part.plan, targets, part.first, part.rows)
+                if slot.sampling:
+                    self.executor._sample(slot, part.plan, part.rows)
             finally:
                 release_buffers(targets, filled)
         except BaseException as error:
@@ -866,7 +866,7 @@ cdef class Future:
         AclError
             The device failed. CancelledError: the session was closed with wait=False.
         """
-        limit_ms = _seconds(timeout)
+        limit_ms = whole_ms(timeout)
         deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
         if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
@@ -921,403 +921,3 @@ cdef class Future:
         if self.parts and usable():
             for part in self.parts:
                 self.executor.release(part.slot)
-
-
-@cython.final
-cdef class Hold:
-    """Keeps a slot out of the pool; it goes back when the last object that refers to this one dies."""
-
-    def __cinit__(self, Executor executor, Slot slot):
-        self.executor = executor
-        self.slot = slot
-
-    def __dealloc__(self):
-        if self.slot is not None and usable():
-            self.executor.release(self.slot)
-
-
-@cython.final
-cdef class Registration:
-    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
-
-    cdef Executor executor
-    cdef Py_buffer view
-    cdef bint pinned, held
-    cdef tuple span
-    cdef object contexts
-
-    def __cinit__(self, Executor executor, array):
-        cdef aclError rc
-        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
-        self.held = True
-        self.executor = executor
-        self.contexts = [(<Device>device).context for device in executor.devices]
-        with self.contexts[0].bound():
-            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
-            if rc != 0:
-                api.aclGetRecentErrMsg()
-        self.pinned = rc == 0
-        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
-        if self.pinned:
-            executor.registered.append(self.span)
-
-    @property
-    def direct(self) -> bool:
-        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
-        return self.pinned
-
-    cdef void _release(self) noexcept:
-        if self.pinned:
-            self.pinned = False
-            self.executor.registered.remove(self.span)
-            try:
-                with self.contexts[0].bound():
-                    api.aclrtHostUnregister(self.view.buf)
-            except Exception:
-                pass                   # a context that is closed holds no registration
-        if self.held:
-            self.held = False
-            PyBuffer_Release(&self.view)
-
-    def close(self):
-        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
-        self._release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._release()
-
-    def __dealloc__(self):
-        if self.held and usable():
-            self._release()
-
-
-@cython.final
-cdef class Batch:
-    """One borrowed slot: fill `inputs`, `run()`, read `outputs`, all in pinned memory and without a copy.
-
-    Attributes
-    ----------
-    rows : int
-        0 for a model that is not cut by rows.
-    inputs, outputs : dict of name → ndarray, shape (rows, …)
-        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
-        back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
-    """
-
-    def __cinit__(self, Executor executor not None, rows, shapes):
-        cdef Py_ssize_t largest = executor.description.max_rows
-        if rows is not None:
-            rows = operator.index(rows)
-        if shapes is not None:
-            self._by_shapes(executor, rows, shapes)
-            return
-        if largest == 0:
-            if rows is not None:
-                raise ValueError(f"rows cannot be chosen: {executor.description.not_rows}")
-            if executor.description.gear_kind != "static":
-                raise ValueError(f"say which shapes to borrow for: {executor.description.not_rows}")
-            rows = 0
-        elif rows is None:
-            rows = largest
-        elif not 1 <= rows <= largest:
-            raise ValueError(f"rows must be 1..{largest}, got {rows}")
-        self.executor = executor
-        self.rows = rows
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows)
-
-    def _by_shapes(self, Executor executor, rows, shapes):
-        specs = executor.description.inputs
-        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
-            raise ValueError(f"expected either rows, or the shape of each of {_names(specs)}; got {rows} and {shapes}")
-        try:
-            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
-        except TypeError:
-            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
-        for spec, shape in zip(specs, wanted):
-            if len(shape) != len(spec.shape):
-                raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
-        plan, cut = executor._place(wanted)
-        if cut is not None:
-            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self.executor = executor
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = plan
-        if isinstance(self.slot, RangeSlot):
-            (<RangeSlot>self.slot).prepare(wanted)
-
-    cdef int alive(self) except -1:
-        if self.hold is None:
-            raise RuntimeError("the batch is closed")
-        return 0
-
-    cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
-
-    @property
-    def inputs(self) -> dict:
-        self.alive()
-        if self._inputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).shapes
-            else:
-                shapes = self.slot.gears[self.plan][0]
-            self._inputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
-                )
-                for i, spec in enumerate(self.executor.description.inputs)
-            }
-        return self._inputs
-
-    @property
-    def outputs(self) -> dict:
-        self.alive()
-        if self._outputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).output_shapes
-                if shapes is None:
-                    raise RuntimeError("the shapes of the outputs are known after run()")
-            else:
-                shapes = self.slot.gears[self.plan][1]
-            self._outputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
-                    self.executor.output_dtypes[i], True,
-                )
-                for i, spec in enumerate(self.executor.output_specs)
-            }
-        return self._outputs
-
-    def write(self, str name not None, Py_ssize_t row, value):
-        """Copy an array of n rows into rows [row, row + n) of an input, without the GIL.
-
-        Parameters
-        ----------
-        name : str
-        row : int
-        value : ndarray, shape (n, …)
-            The input's dtype; made contiguous first where it is not. For a model without rows: the whole tensor, row 0.
-
-        Raises
-        ------
-        ValueError
-            Wrong name, dtype or shape, or rows outside the batch.
-        """
-        cdef Source source
-        cdef Py_buffer view
-        cdef Tensor* tensor
-        cdef char* target
-        self.alive()
-        index = self.executor.input_index.get(name)
-        if index is None:
-            raise ValueError(f"no input {name!r}; this model has {_names(self.executor.description.inputs)}")
-        source = self.executor.sources[index]
-        source.view(value, &view)
-        try:
-            tensor = &self.slot.plans[self.plan].inputs[<int>index]
-            target = <char*>self.slot.pinned_input.ptr + tensor.offset
-            if self.rows == 0:
-                if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
-                    raise ValueError(
-                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
-                    )
-            else:
-                source.check_row(&view)
-                if row < 0 or row > self.rows - view.shape[0]:
-                    raise ValueError(
-                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
-                    )
-                target += row * tensor.row_nbytes
-            with nogil:
-                memcpy(target, view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-
-    cpdef put(self, Feed feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
-        """Copy rows [first, first + count) of a request into rows [row, row + count) of all inputs, without the GIL.
-
-        Parameters
-        ----------
-        feed : Feed
-            Of this session's `stage()`.
-        row, first : int
-        count : int
-            Default: all of the request's rows. For a model without rows leave all three out.
-
-        Raises
-        ------
-        ValueError
-            Rows outside the request or the batch, or shapes that are not this batch's.
-        """
-        cdef Slot slot = self.slot
-        cdef Plan* plan
-        cdef Tensor* tensor
-        cdef size_t row_nbytes
-        cdef int i
-        self.alive()
-        plan = &slot.plans[self.plan]
-        if feed is None or feed.filled != slot.n_inputs or (feed.rows == 0) != (self.rows == 0):
-            raise ValueError("the request was not staged for this batch's model")
-        if count < 0:
-            count = feed.rows
-        if row < 0 or first < 0 or first + count > feed.rows or row + count > self.rows:
-            raise ValueError(
-                f"rows {first}..{first + count} of a request of {feed.rows} do not fit from row {row} on in a batch of "
-                f"{self.rows}"
-            )
-        if self.rows == 0:
-            for i in range(slot.n_inputs):
-                if feed.views[i].len != <Py_ssize_t>plan.inputs[i].nbytes:
-                    raise ValueError(f"the request's shapes {feed.shapes} are not this batch's")
-        with nogil:
-            for i in range(slot.n_inputs):
-                tensor = &plan.inputs[i]
-                row_nbytes = tensor.row_nbytes
-                memcpy(
-                    <char*>slot.pinned_input.ptr + tensor.offset + row * row_nbytes,
-                    <char*>feed.views[i].buf + first * row_nbytes,
-                    count * row_nbytes if self.rows != 0 else tensor.nbytes,
-                )
-
-    cpdef get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
-        """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
-
-        Parameters
-        ----------
-        index : int
-            Of the output, as the model lists them.
-        target : Target
-        row, at : int
-        count : int
-            Default: all of the batch's rows. For a model without rows leave all three out.
-
-        Raises
-        ------
-        ValueError
-            Rows outside the batch or the target.
-        """
-        cdef Slot slot = self.slot
-        cdef Tensor* tensor
-        cdef char* source
-        cdef char* place
-        cdef size_t nbytes, offset
-        self.alive()
-        if target is None or not 0 <= index < slot.n_outputs:
-            raise ValueError(f"output {index} into {target}: this model has {slot.n_outputs} outputs")
-        tensor = &slot.plans[self.plan].outputs[index]
-        if count < 0:
-            count = self.rows
-        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
-        offset = at * tensor.row_nbytes
-        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
-            raise ValueError(
-                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
-                f"{target.nbytes} bytes"
-            )
-        source = <char*>slot.pinned_output.ptr + tensor.offset + row * tensor.row_nbytes
-        place = target.ptr + offset
-        with nogil:
-            memcpy(place, source, nbytes)
-
-    def collect(self, gets):
-        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards."""
-        try:
-            self.wait()
-            for index, target, row, count, at in gets:
-                self.get(index, target, row, count, at)
-        finally:
-            self.close()
-
-    cdef int _start(self, bint finish) except -1:
-        cdef Slot slot = self.slot
-        cdef Plan* plan
-        cdef size_t rows = self.rows
-        cdef aclError rc = 0
-        cdef int i
-        self.alive()
-        if acl.forked or self.executor.refusing:
-            self.executor._refuse()
-        plan = &slot.plans[self.plan]
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(-1)
-            if rows < plan.rows:
-                for i in range(slot.n_inputs):
-                    memset(
-                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
-                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
-                    )
-            if rc == 0:
-                rc = slot.start(self.plan, rows, NULL)
-            if rc == 0 and finish:
-                rc = slot.finish(-1)
-        self.executor._count(slot, self.plan, rows)
-        if rc != 0:
-            self._fail(rc)
-        return 0
-
-    def _fail(self, aclError rc):
-        cdef Slot slot = self.slot
-        try:
-            self.executor.failed(slot, rc)
-        finally:
-            self.close()
-
-    def run(self):
-        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
-
-        Raises
-        ------
-        AclError
-            The device failed; the batch is closed then.
-        """
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(True)
-
-    def start(self):
-        """Queue the execution and return; the inputs must not change before wait()."""
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(False)
-
-    cpdef wait(self, timeout=None):
-        """Wait for start().
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
-        """
-        cdef Slot slot = self.slot
-        cdef int64_t timeout_ms = _seconds(timeout)
-        cdef aclError rc = 0
-        self.alive()
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(timeout_ms)
-        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
-            raise TimeoutError(f"the batch is not done within {timeout} s")
-        if rc != 0:
-            self._fail(rc)
-
-    cpdef close(self):
-        """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
-        self._inputs = self._outputs = None
-        self.slot = None
-        self.hold = None
-
-    def __enter__(self):
-        self.alive()
-        return self
-
-    def __exit__(self, *exception):
-        self.close()

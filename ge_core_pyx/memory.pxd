@@ -1,21 +1,22 @@
-from ge_core_pyx.acl cimport aclError
+from ge_core_pyx.acl cimport Kind, aclError
 from ge_core_pyx.device cimport Context
 
 
-cdef class DeviceBuffer:
+cdef class Memory:
     cdef void* ptr
+    cdef Kind kind
     cdef readonly size_t nbytes
     cdef readonly Context context
 
     cdef aclError _release(self) noexcept
 
 
-cdef class PinnedBuffer:
-    cdef void* ptr
-    cdef readonly size_t nbytes
-    cdef readonly Context context
+cdef class DeviceBuffer(Memory):
+    pass
 
-    cdef aclError _release(self) noexcept
+
+cdef class PinnedBuffer(Memory):
+    pass
 
 
 cdef size_t padded(size_t nbytes) noexcept nogil

@@ -47,6 +47,11 @@ def run(
             times.append((time.perf_counter_ns() - begin) / 1000)
         names = _unique(session.get_outputs())
         label = ge_core.runtime_info(session.description.runtime).label
+        held = session.stats()
+        memory = {"device_bytes": held["device_bytes"], "pinned_bytes": held["pinned_bytes"]}
+        budget = (
+            session.budget or f"{held['device_bytes']:,} bytes of device memory, {held['pinned_bytes']:,} bytes pinned"
+        )
     if output is not None:
         _save(output, dict(zip(names, results, strict=True)))
     found = [
@@ -61,7 +66,16 @@ def run(
     }
     if as_json:
         shapes = {name: list(array.shape) for name, array in feeds.items()}
-        print_json({"device": label, "inputs": shapes, "random": made, "outputs": found, "latency": latency})
+        print_json(
+            {
+                "device": label,
+                "inputs": shapes,
+                "random": made,
+                "outputs": found,
+                "latency": latency,
+                "memory": memory,
+            }
+        )
         return
     print_table(
         "inputs",
@@ -81,6 +95,7 @@ def run(
             for row in found
         ],
     )
+    print(f"memory: {budget}")
     print(
         f"latency on {label}: p50 {latency['p50_us']} us "
         f"({latency['min_us']} to {latency['max_us']} us in {repeat} runs)"

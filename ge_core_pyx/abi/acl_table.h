@@ -79,7 +79,12 @@
   X(aclrtSetOpExecuteTimeOutWithMs)    \
   X(aclrtSynchronizeDeviceWithTimeout) \
   X(aclrtHostRegisterV2)               \
-  X(aclrtHostUnregister)
+  X(aclrtHostUnregister)               \
+  X(aclrtGetDeviceUtilizationRate)     \
+  X(aclrtCreateEventExWithFlag)        \
+  X(aclrtDestroyEvent)                 \
+  X(aclrtRecordEvent)                  \
+  X(aclrtEventElapsedTime)
 
 typedef struct acl_table {
 #define ACL_MEMBER(name) __typeof__(&name) name;
