@@ -3,8 +3,8 @@ from typing import Any
 
 import numpy as np
 
-from ge_core_pyx.feeds import Feed
 from ge_core_pyx.device import Context, Runtime
+from ge_core_pyx.feeds import Feed
 from ge_core_pyx.memory import DeviceBuffer
 from ge_core_pyx.model import Description, TensorSpec
 from ge_core_pyx.slot import Budget, Slot
