@@ -33,6 +33,7 @@ DRAIN_MS = 2000                        # how long a failed slot's stream may tak
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
 cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
+cdef size_t FIRST_NBYTES = 96 << 10
 
 KINDS = {"static": STATIC, "batch": BATCH, "image_size": IMAGE_SIZE, "dims": DIMS, "range": RANGE}
 cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
@@ -306,7 +307,7 @@ cdef class Slot:
         """Copy rows [first, first + rows) of the caller's arrays (rows 0: all) into pinned memory and queue their
         copy to the device; rows up to the gear become zeros.
 
-        A large block goes in pieces, so that the device copies one while the host copies the next.
+        A large block goes in pieces, the first a small one: the device copies one while the host copies the next.
         """
         cdef size_t pieces = plan.input_nbytes // PIECE_NBYTES
         cdef size_t piece, sent = 0, done, count, nbytes
@@ -316,7 +317,7 @@ cdef class Slot:
         cdef aclError rc = 0
         cdef int i
         pieces = 1 if pieces == 0 else 4 if pieces > 4 else pieces
-        piece = (plan.input_nbytes // pieces + 64) // 64 * 64
+        piece = plan.input_nbytes + 64 if pieces == 1 else FIRST_NBYTES
         for i in range(self.n_inputs):
             tensor = &plan.inputs[i]
             pinned = <char*>self.pinned_input.ptr + tensor.offset
@@ -332,6 +333,7 @@ cdef class Slot:
                     if rc != 0:
                         return rc
                     sent = tensor.offset + done
+                    piece = (plan.input_nbytes // (pieces - 1) + 64) // 64 * 64
             if nbytes < tensor.nbytes:
                 memset(pinned + nbytes, 0, tensor.nbytes - nbytes)
         if sent < plan.input_nbytes:
@@ -429,6 +431,9 @@ cdef class Slot:
             rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, <int>min(left, <int64_t>0x7fffffff))
         if rc == 0:
             self.in_flight = False
+            rc, self.noticed = self.noticed, 0
+            if rc != 0:
+                self.call = b"aclrtStreamQuery"
         self.mark(AWAITED)
         self.context.leave(previous)
         return rc
@@ -447,21 +452,27 @@ cdef class Slot:
             if rc == 0:
                 rc = api.aclrtStreamQuery(self.stream.handle, &status)
             self.context.leave(previous)
-        return rc != 0 or status == acl.ACL_STREAM_STATUS_COMPLETE    # an error is a result too: finish() reports it
+        if rc != 0:
+            self.noticed = rc          # asking took the stream's error away
+        return rc != 0 or status == acl.ACL_STREAM_STATUS_COMPLETE
 
     cdef bint drained(self, int timeout_ms) noexcept nogil:
         """True when nothing of this slot is queued or running on the device any more."""
         cdef aclrtContext previous
         cdef aclError rc = self.context.enter(&previous)
+        cdef bint idle = False
         if rc == 0:
-            # The first wait may report the error of a task that failed; the second then finds an empty stream.
+            # The first wait may report the error of a task that failed; the second then finds an empty stream, or a
+            # device that is lost and runs nothing any more.
             rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, timeout_ms)
             if rc != 0:
                 rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, 0)
-        if rc == 0:
+            idle = rc != acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+        if idle:
             self.in_flight = False
+            self.noticed = 0
         self.context.leave(previous)
-        return rc == 0
+        return idle
 
     @property
     def device_bytes(self) -> int:
@@ -752,8 +763,8 @@ cdef class RangeSlot(Slot):
                 check(api.aclUpdateDataBuffer(outputs.buffer(i), NULL, 0), b"aclUpdateDataBuffer")
             with nogil:
                 rc = api.aclmdlExecute(self.model.id, plan.input, plan.output)
-            check(rc, b"aclmdlExecute")
             allocated = [<size_t>api.aclGetDataBufferAddr(outputs.buffer(i)) for i in range(self.n_outputs)]
+            check(rc, b"aclmdlExecute")
             self._read_shapes()
             sizes = [plan.outputs[i].nbytes for i in range(self.n_outputs)]
             self._grow(sizes)
