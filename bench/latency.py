@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench import stats
+from bench.answers import agree
 from bench.c_path import CPath
 from bench.clients import Endpoint, Request, connect
 from bench.models import Case
@@ -19,12 +20,7 @@ from bench.records import Limit, Record, Report
 
 CLIENTS = 16
 COLD_FROM_S = 0.002
-TOLERANCE = 1e-3
 LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
-
-
-class WrongAnswerError(Exception):
-    """Two paths disagree about the result of the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +86,6 @@ class Bench:
             **more,
         }
         self.report.records.append(Record(bench, path, transport, self.case.name, batch, **fields, **values))
-
-
-def agree(expected: list[np.ndarray], got: list[np.ndarray], what: str, exact: bool) -> None:
-    """Raise WrongAnswerError unless `got` equals `expected`: bit for bit if `exact`, else within 1e-3."""
-    for number, (a, b) in enumerate(zip(expected, got, strict=True)):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            raise WrongAnswerError(f"{what}, output {number}: expected {a.dtype} {a.shape}, got {b.dtype} {b.shape}")
-        if np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
-            continue
-        worst = float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64))))
-        if exact or not worst <= TOLERANCE:
-            limit = "bit for bit" if exact else f"within {TOLERANCE}"
-            raise WrongAnswerError(f"{what}, output {number}: must be equal {limit}, differs by {worst:g}")
 
 
 def latency(bench: Bench, batches: list[int]) -> list[dict]:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+import ge_core
+from ge_core.compile import compile_model
+from ge_core_pyx import model
+from ge_core_pyx import om as om_file
 
 ROWS = 16  # different input rows, so that a mixed-up batch shows
 GEARS = (1, 4, 8)
@@ -72,19 +78,13 @@ def llama_description() -> dict:
     }
 
 
-def random_inputs(inputs: Sequence, rows: int | None) -> dict[str, np.ndarray]:
-    """Return random inputs: floats in [0, 1), integers from 0 to 99, booleans.
-
-    `inputs` holds tensor specs; axis 0 becomes `rows` long unless that is None; any other None counts as 1.
-    """
+def random_inputs(inputs: Sequence, shapes: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
+    """Return random inputs of these shapes, one per tensor spec: floats in [0, 1), integers from 0 to 99, booleans."""
     random = np.random.default_rng(0)
     arrays = {}
-    for spec in inputs:
+    for spec, shape in zip(inputs, shapes, strict=True):
         if spec.dtype == "bfloat16":
             raise NotHereError(f"input {spec.name!r} is bfloat16, which NumPy cannot send; the bench needs another om")
-        shape = [1 if dim is None else dim for dim in spec.shape]
-        if rows is not None:
-            shape[0] = rows
         dtype = np.dtype(spec.dtype)
         if dtype.kind == "f":
             arrays[spec.name] = random.random(shape).astype(dtype)
@@ -135,3 +135,69 @@ def text_lines(part: str) -> np.ndarray:
         pixels = np.asarray(image.resize((scaled, OCR_HEIGHT), Image.Resampling.BILINEAR), np.float32)
         lines[row, :, :, :scaled] = (pixels / 255 - 0.5) / 0.5
     return lines
+
+
+def om_case(name: str, om: Path, runtime: str) -> Case:
+    """Describe any om, to be measured with random inputs: of `ROWS` rows, else of its largest gear or its only shapes.
+
+    What a range leaves open becomes 1.
+    """
+    description = ge_core.describe_model(om, runtime)
+    splittable = description.max_rows > 0
+    if splittable:
+        shapes = [(ROWS, *spec.shape[1:]) for spec in description.inputs]
+    elif description.gears:
+        shapes = model.input_shapes(description, description.gears[-1])
+    else:
+        shapes = [[1 if dim is None else dim for dim in spec.shape] for spec in description.inputs]
+    return Case(name, om, random_inputs(description.inputs, shapes), splittable, timing_of(om, runtime))
+
+
+def timing_of(om: Path, runtime: str) -> str:
+    """Say what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
+    if runtime == "npu":
+        return "device"
+    manifest = om_file.read_manifest(om)
+    declared = manifest["exec_us"] or 0
+    times = declared if isinstance(declared, list) else [declared]
+    text = "/".join(f"{us / 1e3:g}" for us in times)
+    return f"declared {text} ms" if manifest["kind"] == "synthetic" else "computed"
+
+
+def synthetic_case(name: str, folder: Path, description: Mapping) -> Case:
+    """Compile a synthetic model of the cpu runtime into `folder`."""
+    source = folder / f"{name}.json"
+    source.write_text(json.dumps(description), encoding="utf-8")
+    return om_case(name, compile_model(source, folder / name, runtime="cpu").path, "cpu")
+
+
+def llama_case(runtime: str, folder: Path) -> Case:
+    """Compile the synthetic LLaMA-7B."""
+    if runtime == "npu":
+        raise NotHereError("the preset llama7b is a synthetic model of the cpu runtime; on an NPU add --model LLAMA.om")
+    return synthetic_case("llama7b", folder, llama_description())
+
+
+def ocr_case(part: str, runtime: str, soc: str, folder: Path) -> Case:
+    """Compile one model of the preset ocr, with text lines as inputs and onnxruntime, if installed, as reference."""
+    onnx = ocr_file(part)
+    shape = f"x:-1,3,{OCR_HEIGHT},{OCR_WIDTHS[part]}"
+    gears = ",".join(map(str, GEARS))
+    compiled = compile_model(
+        onnx,
+        folder / f"ocr_{part}",
+        runtime=runtime,
+        framework=5,
+        input_shape=shape,
+        dynamic_batch_size=gears,
+        soc_version=soc,
+    )
+    reference = None
+    if importlib.util.find_spec("onnxruntime") is not None:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
+        reference = lambda inputs: session.run(None, inputs)  # noqa: E731
+    return Case(
+        f"ocr_{part}", compiled.path, {"x": text_lines(part)}, True, timing_of(compiled.path, runtime), reference
+    )

@@ -9,6 +9,8 @@ import platform
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import ge_core
+
 SCHEMA = 1
 PATHS = (
     "c", "c-pinned", "ctypes", "malloc-per-call", "direct", "borrow", "triton", "triton-plain", "floor",
@@ -57,16 +59,20 @@ class Record:
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit of the project's goals: `value` must not exceed `limit`; `stable` says whether its rows are."""
+    """A limit of the project's goals: `value` must not exceed `limit`, or, with `at_least`, not stay below it.
+
+    `stable` says whether the rows that the value comes from are.
+    """
 
     id: str
     value: float
     limit: float
     stable: bool = True
+    at_least: bool = False
 
     @property
     def ok(self) -> bool:
-        return self.value <= self.limit
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
 @dataclass
@@ -76,6 +82,16 @@ class Report:
     records: list[Record] = field(default_factory=list)
     summary: dict = field(default_factory=dict)
     limits: list[Limit] = field(default_factory=list)
+
+    @classmethod
+    def joined(cls, reports: list[Report]) -> Report:
+        """Return one report of several benches'."""
+        joined = cls()
+        for report in reports:
+            joined.records += report.records
+            joined.summary |= report.summary
+            joined.limits += report.limits
+        return joined
 
     def to_dict(self) -> dict:
         return {
@@ -98,6 +114,18 @@ class Report:
         if not all(limit.ok for limit in self.limits):
             return 3
         return 0 if all(item.stable for item in self.limits or self.records) else 4
+
+
+def device(runtime: str) -> dict:
+    """Name the device; an AclLoadError says what was tried when there is none."""
+    info = ge_core.runtime_info(runtime)
+    return {
+        "kind": info.kind,
+        "name": info.label,
+        "soc": info.soc_name,
+        "cann": info.cann_version,
+        "library": list(info.libraries),
+    }
 
 
 def host() -> dict:

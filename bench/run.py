@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.util
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,12 +13,13 @@ from pathlib import Path
 import ge_core
 from bench import c_path, models, records
 from bench import latency as measure
+from bench.answers import WrongAnswerError
+from bench.child import ChildError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.repository import add_model
 from bench.serve import DifferentDeviceError, serve
 from ge_core.atc import AtcError, CompileError
-from ge_core.compile import compile_model
 from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
 from ge_core_pyx import locate
@@ -28,7 +27,7 @@ from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, Unsupport
 
 PRESETS = ("llama7b", "ocr")
 EXPECTED = (
-    *(NotHereError, measure.WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
+    *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError),
 )
 LOAD_TRANSPORT = "grpc+shm"
@@ -51,7 +50,7 @@ class Options:
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = device_of(runtime)
+    device = records.device(runtime)
     tune_allocator()
     report = Report(summary={"device": device["name"], "models": []})
     remarks = []
@@ -70,18 +69,6 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
     return report, remarks
 
 
-def device_of(runtime: str) -> dict:
-    """Name the device; an AclLoadError says what was tried when there is none."""
-    info = ge_core.runtime_info(runtime)
-    return {
-        "kind": info.kind,
-        "name": info.label,
-        "soc": info.soc_name,
-        "cann": info.cann_version,
-        "library": list(info.libraries),
-    }
-
-
 def groups(
     options: Options, runtime: str, device: dict, folder: Path, say: Callable[[str], None]
 ) -> Iterator[tuple[str, list[Case]]]:
@@ -90,71 +77,14 @@ def groups(
         raise NotHereError("--model goes alone, or with --preset llama7b to measure a real LLaMA om under that name")
     if options.model is not None:
         name = options.presets[0] if options.presets else re.sub(r"\W+", "_", options.model.stem, flags=re.ASCII)
-        yield name, [om_case(name, options.model, runtime)]
+        yield name, [models.om_case(name, options.model, runtime)]
         return
     for preset in options.presets:
         say(f"{preset}: compiling")
         if preset == "llama7b":
-            yield preset, [llama_case(runtime, folder)]
+            yield preset, [models.llama_case(runtime, folder)]
         else:
-            yield preset, [ocr_case(part, runtime, device["soc"], folder) for part in models.OCR_FILES]
-
-
-def om_case(name: str, om: Path, runtime: str) -> Case:
-    """Describe any om, to be measured with random inputs."""
-    description = ge_core.describe_model(om, runtime)
-    splittable = description.max_rows > 0
-    rows = models.ROWS if splittable else None
-    inputs = models.random_inputs(description.inputs, rows)
-    return Case(name, om, inputs, splittable, timing_of(om, runtime))
-
-
-def timing_of(om: Path, runtime: str) -> str:
-    """Say what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
-    from ge_core_pyx import om as om_file
-
-    if runtime == "npu":
-        return "device"
-    manifest = om_file.read_manifest(om)
-    declared = manifest["exec_us"] or 0
-    times = declared if isinstance(declared, list) else [declared]
-    text = "/".join(f"{us / 1e3:g}" for us in times)
-    return f"declared {text} ms" if manifest["kind"] == "synthetic" else "computed"
-
-
-def llama_case(runtime: str, folder: Path) -> Case:
-    """Compile the synthetic LLaMA-7B."""
-    if runtime == "npu":
-        raise NotHereError("the preset llama7b is a synthetic model of the cpu runtime; on an NPU add --model LLAMA.om")
-    source = folder / "llama7b.json"
-    source.write_text(json.dumps(models.llama_description()), encoding="utf-8")
-    om = compile_model(source, folder / "llama7b", runtime=runtime).path
-    return om_case("llama7b", om, runtime)
-
-
-def ocr_case(part: str, runtime: str, soc: str, folder: Path) -> Case:
-    """Compile one model of the preset ocr, with text lines as inputs and onnxruntime, if installed, as reference."""
-    onnx = models.ocr_file(part)
-    shape = f"x:-1,3,{models.OCR_HEIGHT},{models.OCR_WIDTHS[part]}"
-    gears = ",".join(map(str, GEARS))
-    compiled = compile_model(
-        onnx,
-        folder / f"ocr_{part}",
-        runtime=runtime,
-        framework=5,
-        input_shape=shape,
-        dynamic_batch_size=gears,
-        soc_version=soc,
-    )
-    reference = None
-    if importlib.util.find_spec("onnxruntime") is not None:
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
-        reference = lambda inputs: session.run(None, inputs)  # noqa: E731
-    return Case(
-        f"ocr_{part}", compiled.path, {"x": models.text_lines(part)}, True, timing_of(compiled.path, runtime), reference
-    )
+            yield preset, [models.ocr_case(part, runtime, device["soc"], folder) for part in models.OCR_FILES]
 
 
 def batches_of(description: ge_core.ModelDescription, wanted: tuple[int, ...]) -> list[int]:

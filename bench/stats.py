@@ -35,9 +35,14 @@ def summarize(elapsed_ns: Sequence[int]) -> dict:
     return fields
 
 
+def spread(windows: Sequence[tuple[float, float]]) -> float:
+    """By how much, as a part of the smallest, consecutive windows differ in throughput or latency, given as pairs."""
+    return float(max(max(values) / min(values) - 1 for values in zip(*windows, strict=True)))
+
+
 def is_stable(windows: Sequence[tuple[float, float]], tolerance: float = TOLERANCE) -> bool:
     """Whether throughput and latency of consecutive windows, given as such pairs, agree within `tolerance`."""
-    return all(max(values) <= min(values) * (1 + tolerance) for values in zip(*windows, strict=True))
+    return spread(windows) <= tolerance
 
 
 def sequential_windows(elapsed_ns: Sequence[int], count: int = WINDOWS) -> list[tuple[float, float]]:
@@ -140,17 +145,12 @@ def until_stable(
         taken.append(window())
         first = len(taken) - count
         if first >= 0:
-            spread = max(_spread([part[name] for part in taken[first:]]) for name in taken[0])
-            best = min(best, (spread, first))
-            if spread <= TOLERANCE:
+            series = [[sequential_windows(part[name], 1)[0] for part in taken[first:]] for name in taken[0]]
+            differ = max(map(spread, series))
+            best = min(best, (differ, first))
+            if differ <= TOLERANCE:
                 break
     return taken[best[1] : best[1] + count]
-
-
-def _spread(windows: Sequence[Sequence[int]]) -> float:
-    """By how much, as a part of the smallest, throughput or p50 of the windows differ; whichever differs more."""
-    figures = [(float(np.mean(window)), percentile(window, 50)) for window in windows]
-    return max(max(values) / min(values) - 1 for values in zip(*figures, strict=True))
 
 
 @dataclass(frozen=True)

@@ -120,10 +120,95 @@ NOTES = (
 )
 
 
-def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
-    """Print the short table of every model, then every detail table, with `check` the limits, and the remarks."""
-    models = report.summary["models"]
+def microseconds(us: float | None) -> str:
+    return "–" if us is None else f"{us:.2f}" if abs(us) < 100 else f"{us:,.0f}"
+
+
+def overhead_table(summary: dict, records: list[Record]) -> Table:
+    """Every path of one model in µs, and how it compares with its counterpart in C."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    for heading in ("n", "p50", "p90", "p99", "mean", "compared", "p50 / p50", "p10…p90", "µs apart"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    ratios = {row["path"]: row for row in summary["ratios"]}
+    for record in (r for r in records if r.bench == "overhead" and r.model == summary["model"]):
+        times = [microseconds(us) for us in (record.p50_us, record.p90_us, record.p99_us, record.mean_us)]
+        cells = [record.path + ("" if record.stable else "~"), str(record.n), *times]
+        if row := ratios.get(record.path):
+            cells += [
+                f"with {row['to']}",
+                f"{row['ratio']:.3f}",
+                f"{row['ratio_p10']:.3f}…{row['ratio_p90']:.3f}",
+                f"{row['apart_us']:+.2f}",
+            ]
+        table.add_row(*cells)
+    return table
+
+
+def throughput_table(summary: dict, records: list[Record]) -> Table:
+    """Rows/s of slots and devices."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading, justify in (("submit", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
+        table.add_column(heading, justify=justify, no_wrap=True)
+    bound = summary["slots"]["bound_rows_per_s"]
+    for rate in summary["slots"]["rates"]:
+        compared = f"{rate['rows_per_s'] / bound:.3f} of the engine bound {bound:g}" if bound else ""
+        _rate_row(table, rate, f"{rate['slots']} slot(s)", summary["slots"]["timing"], compared)
+    one = summary["devices"]["rates"][0]["rows_per_s"]
+    for rate in summary["devices"]["rates"]:
+        name = f"{rate['devices']} device(s), {rate['slots']} slots each"
+        _rate_row(table, rate, name, summary["devices"]["timing"], f"{rate['rows_per_s'] / one:.3f} × one device")
+    return table
+
+
+def _rate_row(table: Table, rate: dict, name: str, timing: str, compared: str) -> None:
+    table.add_row(name + ("" if rate["stable"] else "~"), timing, number(rate["rows_per_s"]), compared)
+
+
+UNSTABLE_NOTE = "~ unstable: three windows differ by over 10 %. p99 –: fewer than 100 samples."
+OVERHEAD_NOTES = (
+    "direct: InferenceSession.run. borrow: batch.run() of a borrowed batch. c, c-pinned: the AscendCL calls from C.",
+    "ctypes: the same calls from Python. Compared paths alternate call by call on one stream.",
+    "malloc-per-call: the official GE backend's copy pattern (allocate, copy synchronously from pageable memory,",
+    "execute, copy back, free) in C, and nothing more of that backend.",
+    UNSTABLE_NOTE,
+)
+
+
+def show_overhead(out: Console, report: Report) -> None:
+    summary = report.summary["overhead"]
+    for model in summary["models"]:
+        sizes = f"{model['bytes_in']:,} B in, {model['bytes_out']:,} B out"
+        out.print(f"{model['model']} on {model['device']['name']}: {sizes}, in µs", style="bold")
+        if model["hand_off"]:
+            out.print(f"  hand-off to the device: {model['hand_off']}", style="dim")
+        out.print(overhead_table(model, report.records))
+    for line in OVERHEAD_NOTES:
+        out.print(line, style="dim")
+    for row in summary["allocations"] or ():
+        calls = ", ".join(f"{name} {count:g}" for name, count in row["calls_per_request"].items())
+        out.print(
+            f"{row['model']}, {row['path']}: {row['allocations_per_request']:g} allocations per request ({calls})"
+        )
     out.print()
+
+
+def show_throughput(out: Console, report: Report) -> None:
+    summary = report.summary["throughput"]
+    out.print(f"rows/s on {summary['device']['name']}", style="bold")
+    out.print(throughput_table(summary, report.records))
+    held, grown, memory = summary["memory"]["held_bytes"], summary["memory"]["growth_bytes"], summary["memory"]
+    out.print(
+        f"memory after {memory['requests']:,} requests of mixed sizes: {held['resident'] / 2**20:.1f} MiB resident "
+        f"({grown['resident'] / 2**20:+.2f} since request {memory['settled']:,}), device {held['device']:,} bytes "
+        f"({grown['device']:+,}), pinned {held['pinned']:,} bytes ({grown['pinned']:+,})"
+    )
+    out.print(UNSTABLE_NOTE, style="dim")
+
+
+def show_latency(out: Console, report: Report) -> None:
+    """Print the short table of every model, then every detail table."""
+    models = report.summary["models"]
     for summary in models:
         out.print(f"{summary['model']} on {summary['device']}", style="bold")
         out.print(short_table(summary, report.records))
@@ -135,15 +220,26 @@ def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
         out.print(detail_table(summary, report.records))
     for line in NOTES:
         out.print(line.format(transport=models[0]["transport"]), style="dim")
+
+
+PARTS = {"models": show_latency, "overhead": show_overhead, "throughput": show_throughput}
+
+
+def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
+    """Print the tables of every bench in the report, with `check` the limits, and the remarks."""
+    for part, show_part in PARTS.items():
+        if part in report.summary:
+            out.print()
+            show_part(out, report)
     if check and report.limits:
         out.print("\nlimits", style="bold")
         table = Table(box=box.SIMPLE_HEAD)
         for heading in ("", "measured", "limit", ""):
             table.add_column(heading, justify="left" if not heading else "right", no_wrap=True)
         for limit in report.limits:
-            table.add_row(
-                limit.id, f"{limit.value:.2f}", f"≤ {limit.limit:.2f}", "ok" if limit.ok else "[bold]missed[/bold]"
-            )
+            verdict = ("ok" if limit.ok else "[bold]missed[/bold]") + ("" if limit.stable else " ~")
+            sign = "≥" if limit.at_least else "≤"
+            table.add_row(limit.id, f"{limit.value:.3f}", f"{sign} {limit.limit:g}", verdict)
         out.print(table)
     for line in remarks:
         out.print(line)

@@ -11,7 +11,14 @@ from ge_core_pyx.executor import Batch, Future
 from ge_core_pyx.model import TensorSpec
 
 from ge_core._version import __version__
-from ge_core.session import InferenceSession, ModelDescription, RuntimeInfo, describe_model, runtime_info
+from ge_core.session import (
+    InferenceSession,
+    ModelDescription,
+    RuntimeInfo,
+    describe_model,
+    device_usage,
+    runtime_info,
+)
 from ge_core_pyx.errors import (
     AclError,
     AclLoadError,
@@ -38,5 +45,6 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "describe_model",
+    "device_usage",
     "runtime_info",
 ]

@@ -45,6 +45,24 @@ def runtime_info(runtime: str | None = None) -> RuntimeInfo:
     return RuntimeInfo(opened.kind, opened.files, opened.cann_version(), opened.soc_name, opened.device_count)
 
 
+def device_usage(device_id: int = 0, runtime: str | None = None) -> dict:
+    """How busy and how full a device is, all processes counted.
+
+    Returns
+    -------
+    dict
+        ``cube_percent``, ``vector_percent``, ``aicpu_percent`` (None where the device does not tell), ``memory_free``
+        and ``memory_total`` in bytes.
+    """
+    opened = device.open_runtime(runtime)
+    context = device.Context(opened, device_id)
+    try:
+        free, total = context.memory_info()
+    finally:
+        context.close()
+    return {**opened.utilization(device_id), "memory_free": free, "memory_total": total}
+
+
 @dataclass(frozen=True)
 class ModelDescription(model.Description):
     """What an om declares (reserved inputs hidden), and which file and runtime said so."""
@@ -314,6 +332,22 @@ class InferenceSession:
         """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
         return self._executor.handles(rows)
 
+    def sample_stages(self, every: int) -> None:
+        """Time the stages of every n-th batch of each slot from now on (0, the default: of none); see stages()."""
+        self._executor.sample_stages(_integer("every", every, 0))
+
+    def stages(self) -> list[dict]:
+        """The stages of the batches timed since the last call, 4096 at most.
+
+        Returns
+        -------
+        list of dict
+            ``rows``, ``gear``; ``begin_ns`` (CLOCK_MONOTONIC); on the host ``gather_ns`` (into pinned memory),
+            ``submit_ns``, ``wait_ns``, ``scatter_ns`` (out of it); on the device ``h2d_us``, ``execute_us``, ``d2h_us``
+            from events, None where the runtime has none. Range models are not timed.
+        """
+        return self._executor.stages()
+
     def stats(self) -> dict:
         """Executions (by gear), rows, padded rows, slots, health, and bytes of device and pinned memory held."""
         return self._executor.stats()
@@ -346,7 +380,7 @@ def _integer(name, value, lowest=1):
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not lowest <= number < 2**31:
-        wanted = "a positive integer" if lowest else "a device id"
+        wanted = "a positive integer" if lowest else "an integer from 0,"
         raise ValueError(f"{name} must be {wanted} below 2**31, got {value!r}")
     return number
 

@@ -4,6 +4,7 @@ cdef extern from "acl_table.h" nogil:
     ctypedef int aclError
     ctypedef void* aclrtContext
     ctypedef void* aclrtStream
+    ctypedef void* aclrtEvent
     ctypedef enum aclrtStreamStatus:
         ACL_STREAM_STATUS_COMPLETE
         ACL_STREAM_STATUS_NOT_READY
@@ -23,11 +24,17 @@ cdef extern from "acl_table.h" nogil:
     ctypedef struct aclmdlHW:
         size_t hwCount
         uint64_t hw[128][2]
+    ctypedef struct aclrtUtilizationInfo:
+        int cubeUtilization
+        int vectorUtilization
+        int aicpuUtilization
+        void* utilizationExtend
     ctypedef struct aclCANNPackageVersion:
         char* version
 
     enum:
         ACL_ERROR_FAILURE
+        ACL_EVENT_TIME_LINE
         ACL_ERROR_REPEAT_INITIALIZE
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
         ACL_FORMAT_ND
@@ -110,9 +117,14 @@ cdef extern from "acl_table.h" nogil:
         aclError (*aclrtSetOpExecuteTimeOutWithMs)(uint32_t) noexcept nogil
         aclError (*aclrtHostRegisterV2)(void*, uint64_t, uint32_t) noexcept nogil
         aclError (*aclrtHostUnregister)(void*) noexcept nogil
+        aclError (*aclrtGetDeviceUtilizationRate)(int, aclrtUtilizationInfo*) noexcept nogil
+        aclError (*aclrtCreateEventExWithFlag)(aclrtEvent*, uint32_t) noexcept nogil
+        aclError (*aclrtDestroyEvent)(aclrtEvent) noexcept nogil
+        aclError (*aclrtRecordEvent)(aclrtEvent, aclrtStream) noexcept nogil
+        aclError (*aclrtEventElapsedTime)(float*, aclrtEvent, aclrtEvent) noexcept nogil
 
 cdef enum Kind:
-    CONTEXT, STREAM, DEVICE_BUFFER, PINNED_BUFFER, MODEL, DATASET, DATA_BUFFER, KINDS
+    CONTEXT, STREAM, EVENT, DEVICE_BUFFER, PINNED_BUFFER, MODEL, DATASET, DATA_BUFFER, KINDS
 
 cdef acl_table api                     # filled once by open_library(); read-only afterwards
 cdef long live[<int>KINDS]             # native objects this module's users hold, by kind

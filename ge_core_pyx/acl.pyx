@@ -18,7 +18,7 @@ cdef extern from "acl_table.h" nogil:
     const char* acl_table_bind(acl_table* table, void** libraries, int count)
     const char* acl_error_name(aclError code)
 
-KIND_NAMES = ("context", "stream", "device_buffer", "pinned_buffer", "model", "dataset", "data_buffer")
+KIND_NAMES = ("context", "stream", "event", "device_buffer", "pinned_buffer", "model", "dataset", "data_buffer")
 
 _opened = None                         # (kind, files) once a library is bound
 cdef long failed_releases = 0

@@ -1,4 +1,4 @@
-from ge_core_pyx.acl cimport aclError, aclrtContext, aclrtStream
+from ge_core_pyx.acl cimport aclError, aclrtContext, aclrtEvent, aclrtStream
 
 
 cdef class Runtime:
@@ -22,6 +22,13 @@ cdef class Context:
 
 cdef class Stream:
     cdef aclrtStream handle
+    cdef readonly Context context
+
+    cdef aclError _release(self) noexcept
+
+
+cdef class Event:
+    cdef aclrtEvent handle
     cdef readonly Context context
 
     cdef aclError _release(self) noexcept

@@ -27,6 +27,17 @@ cdef class Runtime:
             return f"API {major}.{minor}.{patch}"
         return ""
 
+    def utilization(self, int device_id) -> dict:
+        """Percent of the device's cube, vector and AI CPU units in use; None for what it does not have or tell."""
+        cdef acl.aclrtUtilizationInfo info
+        info.utilizationExtend = NULL
+        names = ("cube_percent", "vector_percent", "aicpu_percent")
+        if api.aclrtGetDeviceUtilizationRate(device_id, &info) != 0:
+            api.aclGetRecentErrMsg()
+            return dict.fromkeys(names)
+        values = (info.cubeUtilization, info.vectorUtilization, info.aicpuUtilization)
+        return {name: None if value < 0 else value for name, value in zip(names, values, strict=True)}
+
     def __repr__(self):
         return f"<Runtime {self.kind}: {self.soc_name}, {self.device_count} device(s), {self.files[0]}>"
 
@@ -210,6 +221,43 @@ cdef class Stream:
     def close(self):
         """Destroy the stream, after its queued work (blocks). Again: nothing happens."""
         check(self._release(), b"aclrtDestroyStream")
+
+    def __dealloc__(self):
+        if self.handle != NULL and usable():
+            self._release()
+
+
+@cython.final
+@cython.no_gc_clear                    # __dealloc__ needs the context
+cdef class Event:
+    """An event that keeps the time, to be recorded again and again."""
+
+    def __cinit__(self, Context context not None):
+        self.context = context
+        with context.bound():
+            check(
+                api.aclrtCreateEventExWithFlag(&self.handle, acl.ACL_EVENT_TIME_LINE), b"aclrtCreateEventExWithFlag"
+            )
+        live[<int>acl.EVENT] += 1
+
+    cdef aclError _release(self) noexcept:
+        cdef aclrtEvent handle = self.handle
+        cdef aclrtContext previous
+        cdef aclError rc
+        if handle == NULL:
+            return 0
+        self.handle = NULL
+        with nogil:
+            rc = self.context.enter(&previous)
+            if rc == 0:
+                rc = api.aclrtDestroyEvent(handle)
+            self.context.leave(previous)
+        acl.released(acl.EVENT, rc)
+        return rc
+
+    def close(self):
+        """Destroy the event. Again: nothing happens."""
+        check(self._release(), b"aclrtDestroyEvent")
 
     def __dealloc__(self):
         if self.handle != NULL and usable():

@@ -28,6 +28,7 @@ cdef class Executor:
     cdef list registered               # pinned memory of the caller: (first address, address after the last)
     cdef long long rows_run, rows_padded
     cdef list executions               # per plan
+    cdef object samples                # of timed batches
     cdef object __weakref__
 
     cdef Slot take(self)
@@ -35,6 +36,7 @@ cdef class Executor:
     cdef void release(self, Slot slot) noexcept
     cdef int failed(self, Slot slot, aclError rc) except -1
     cdef int plan_for(self, Slot slot, size_t rows) noexcept
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1
     cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1
     cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept

@@ -10,8 +10,9 @@ from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
 from ge_core_pyx.arrays cimport Source, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.slot cimport Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.slot cimport AWAITED, SCATTERED, Plan, RangeSlot, Slot, Tensor
 
+import collections
 import concurrent.futures
 import math
 import operator
@@ -114,6 +115,7 @@ cdef class Executor:
         self.execute_timeout_ms = execute_timeout_ms
         self.condition = threading.Condition()
         self.known = {}
+        self.samples = collections.deque(maxlen=4096)
         self.registered = []
         self.output_axes = self.pad_values = {}
         self.devices = [Device(Context(runtime, device_id)) for device_id in device_ids]
@@ -464,6 +466,7 @@ cdef class Executor:
             plan = self.plan_for(slot, rows)
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
+                slot.begin()
                 if sources == NULL:
                     copy_in(slot, plan, views, 0, rows)
                 rc = slot.start(plan, rows, sources)
@@ -472,6 +475,8 @@ cdef class Executor:
                 if rc == 0:
                     copy_out(slot, plan, targets, 0, rows)
             self._count(slot, plan, rows)
+            if slot.sampling and rc == 0:
+                self._sample(slot, plan, rows)
             if rc != 0:
                 self.failed(slot, rc)
         finally:
@@ -485,6 +490,28 @@ cdef class Executor:
         if slot.plans[plan].rows > rows:
             self.rows_padded += slot.plans[plan].rows - rows
         return 0
+
+    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1:
+        """Keep the times of the batch that just ended."""
+        slot.mark(SCATTERED)
+        slot.sampling = False
+        gears = self.description.gears
+        self.samples.append({"rows": rows, "gear": gears[plan] if gears else slot.plans[plan].rows, **slot.stages()})
+        return 0
+
+    def sample_stages(self, int every):
+        """See InferenceSession.sample_stages."""
+        cdef Device device
+        for device in self.devices:
+            for slot in device.slots:
+                slot.sample(every)
+
+    def stages(self) -> list:
+        """See InferenceSession.stages."""
+        taken = []
+        while self.samples:
+            taken.append(self.samples.popleft())
+        return taken
 
     cdef int plan_for(self, Slot slot, size_t rows) noexcept:
         """The smallest gear that holds `rows`; the largest when none does."""
@@ -520,6 +547,7 @@ cdef class Executor:
             part.first = first
             part.rows = count
             with nogil:
+                slot.begin()
                 copy_in(slot, part.plan, views, part.first, part.rows)
                 rc = slot.start(part.plan, part.rows, NULL)
             self._count(slot, part.plan, part.rows)
@@ -810,6 +838,8 @@ cdef class Future:
                     filled += 1
                 with nogil:
                     copy_out(slot, part.plan, targets, part.first, part.rows)
+                if slot.sampling:
+                    self.executor._sample(slot, part.plan, part.rows)
             finally:
                 release_buffers(targets, filled)
         except BaseException as error:
@@ -1152,6 +1182,7 @@ cdef class Batch:
         with nogil:
             if slot.in_flight:
                 rc = slot.finish(-1)
+            slot.begin()
             if rows < plan.rows:
                 for i in range(slot.n_inputs):
                     memset(
@@ -1165,6 +1196,9 @@ cdef class Batch:
         self.executor._count(slot, self.plan, rows)
         if rc != 0:
             self._fail(rc)
+        if finish and slot.sampling:
+            slot.mark(AWAITED)
+            self.executor._sample(slot, self.plan, rows)
         return 0
 
     def _fail(self, aclError rc):
@@ -1211,6 +1245,8 @@ cdef class Batch:
             raise TimeoutError(f"the batch is not done within {timeout} s")
         if rc != 0:
             self._fail(rc)
+        if slot.sampling:
+            self.executor._sample(slot, self.plan, self.rows)
 
     def close(self):
         """End the loan; views that still live keep the slot until they die. Again: nothing happens."""

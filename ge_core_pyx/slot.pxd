@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from ge_core_pyx.acl cimport aclError, aclmdlDataset, aclmdlIODims
-from ge_core_pyx.device cimport Context, Stream
+from ge_core_pyx.device cimport Context, Event, Stream
 from ge_core_pyx.memory cimport DeviceBuffer, PinnedBuffer
 from ge_core_pyx.model cimport Dataset, Model
 
@@ -28,6 +28,10 @@ cdef struct Plan:                      # one gear of one slot: all the hot path 
     Tensor* outputs
 
 
+cdef enum Moment:                      # of a sampled batch, on the host
+    BEGUN, GATHERED, SUBMITTED, AWAITED, SCATTERED, MOMENTS
+
+
 cdef class Slot:
     cdef readonly Context context
     cdef readonly Stream stream
@@ -48,10 +52,18 @@ cdef class Slot:
     cdef bint in_flight                # work was queued and not awaited yet
     cdef bint failed
     cdef const char* call              # the entry point called last
+    cdef int sample_every              # 0: no batch is timed
+    cdef long long batches
+    cdef bint sampling                 # the batch in flight is timed
+    cdef int64_t moments[5]
+    cdef list events                   # before the copy in, after it, after the model, after the copy out
     cdef int device                    # which of the session's devices
     cdef object error                  # what a RangeSlot's thread met
 
     cdef int _plan(self, int index, gear) except -1
+    cdef void begin(self) noexcept nogil
+    cdef void mark(self, Moment moment) noexcept nogil
+    cdef void _record(self, int event) noexcept nogil
     cdef aclError _set_gear(self, int index) noexcept nogil
     cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil
     cdef aclError finish(self, int64_t timeout_ms) noexcept nogil

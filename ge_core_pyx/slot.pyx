@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclmdlIODims, aclrtContext, aclrtStream, aclTensorDesc, api, check
-from ge_core_pyx.device cimport Context, Stream
+from ge_core_pyx.device cimport Context, Event, Stream
 from ge_core_pyx.memory cimport DeviceBuffer, PinnedBuffer, padded
 from ge_core_pyx.model cimport Dataset, Model
 
@@ -242,6 +242,57 @@ cdef class Slot:
             self.current = index
         return rc
 
+    def sample(self, int every):
+        """Time every n-th batch from now on; 0: none."""
+        if every and self.events is None:
+            try:
+                self.events = [Event(self.context) for _ in range(4)]
+            except errors.AclError:
+                self.events = []       # host times alone
+        self.sample_every = every
+
+    cdef void begin(self) noexcept nogil:
+        """A batch begins: decide whether it is timed."""
+        if self.sample_every != 0:
+            self.batches += 1
+            self.sampling = self.batches % self.sample_every == 0
+            self.mark(BEGUN)
+        else:
+            self.sampling = False
+
+    cdef void mark(self, Moment moment) noexcept nogil:
+        if self.sampling:
+            self.moments[<int>moment] = ge_core_now_ns()
+
+    cdef void _record(self, int event) noexcept nogil:
+        if self.sampling:
+            with gil:
+                if self.events:
+                    api.aclrtRecordEvent((<Event>self.events[event]).handle, self.stream.handle)
+
+    def stages(self) -> dict:
+        """The times of the batch that ended last; device times None where the runtime has no events."""
+        cdef float ms = 0
+        device = [None, None, None]
+        if self.events:
+            with self.context.bound():
+                for i in range(3):
+                    first, last = self.events[i], self.events[i + 1]
+                    if api.aclrtEventElapsedTime(&ms, (<Event>first).handle, (<Event>last).handle) == 0:
+                        device[i] = ms * 1e3
+                    else:
+                        api.aclGetRecentErrMsg()
+        return {
+            "begin_ns": self.moments[<int>BEGUN],
+            "gather_ns": self.moments[<int>GATHERED] - self.moments[<int>BEGUN],
+            "submit_ns": self.moments[<int>SUBMITTED] - self.moments[<int>GATHERED],
+            "wait_ns": self.moments[<int>AWAITED] - self.moments[<int>SUBMITTED],
+            "scatter_ns": self.moments[<int>SCATTERED] - self.moments[<int>AWAITED],
+            "h2d_us": device[0],
+            "execute_us": device[1],
+            "d2h_us": device[2],
+        }
+
     cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil:
         """Queue pinned input → device → model → pinned output on the stream; does not wait.
 
@@ -263,8 +314,10 @@ cdef class Slot:
             self.started_ns = ge_core_now_ns()
         if self.current != index:
             rc = self._set_gear(index)
+        self.mark(GATHERED)
         if rc == 0:
             self.in_flight = True
+            self._record(0)
             if sources != NULL:
                 for i in range(self.n_inputs):
                     tensor = &plan.inputs[i]
@@ -280,9 +333,11 @@ cdef class Slot:
                     self.device_input.ptr, self.device_input.nbytes, self.pinned_input.ptr, plan.input_nbytes,
                     acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
                 )
+        self._record(1)
         if rc == 0:
             self.call = b"aclmdlExecuteAsync"
             rc = api.aclmdlExecuteAsync(self.model.id, plan.input, plan.output, stream)
+        self._record(2)
         if plan.adjacent:
             tensor = &plan.outputs[self.n_outputs - 1]
             nbytes = tensor.offset + (rows * tensor.row_nbytes if rows != 0 else tensor.nbytes)
@@ -302,6 +357,8 @@ cdef class Slot:
                         <char*>self.pinned_output.ptr + tensor.offset, self.pinned_output.nbytes - tensor.offset,
                         <char*>self.device_output.ptr + tensor.offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST, stream,
                     )
+        self._record(3)
+        self.mark(SUBMITTED)
         self.context.leave(previous)
         return rc
 
@@ -329,6 +386,7 @@ cdef class Slot:
             rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, <int>min(left, <int64_t>0x7fffffff))
         if rc == 0:
             self.in_flight = False
+        self.mark(AWAITED)
         self.context.leave(previous)
         return rc
 
@@ -391,7 +449,7 @@ cdef class Slot:
             return
         first = None
         for owned in (
-            *self.datasets, self.model, self.stream,
+            *self.datasets, *(self.events or ()), self.model, self.stream,
             self.pinned_input, self.device_input, self.device_output, self.pinned_output, self.gear_memory,
         ):
             try:
@@ -426,6 +484,9 @@ cdef class RangeSlot(Slot):
     def __init__(self, Context context, str path, sizes, DeviceBuffer weights, int timeout_ms, dict known):
         self.known = known
         Slot.__init__(self, context, path, None, None, timeout_ms)
+
+    def sample(self, int every):
+        """The stages of a range model run on the slot's own thread and are not timed."""
 
     def _prepare(self, description):
         cdef Dataset inputs = Dataset(None), outputs = Dataset(None)

@@ -15,8 +15,22 @@ import pytest
 from rich.console import Console
 
 import ge_core
-from bench import c_path, clients, latency, models, records, run, serve, stats, tables
-from ge_core.compile import compile_model
+from bench import (
+    answers,
+    c_path,
+    child,
+    clients,
+    latency,
+    models,
+    overhead,
+    records,
+    run,
+    serve,
+    standin,
+    stats,
+    tables,
+    throughput,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 DEVICE = {"kind": "cpu", "name": "CPU implementation of AscendCL (not an NPU)", "soc": "Ascend910B3"}
@@ -190,6 +204,57 @@ def test_record_names_known_paths_and_its_device():
         record(device={"kind": "cpu", "name": ""})
 
 
+def test_ratio_is_of_medians_with_its_spread_over_blocks():
+    c = [10_000] * 100 + [20_000] * 100 + [10_000] * 100
+    ours = [11_000] * 100 + [21_000] * 100 + [12_000] * 100
+    ratio = stats.paired_ratio(ours, c)
+    assert ratio.ratio == 1.2
+    assert (ratio.ratio_p10, ratio.ratio_p90) == (pytest.approx(1.06), pytest.approx(1.18))
+    assert ratio.apart_us == 2.0
+    assert (ratio.apart_p10_us, ratio.apart_p90_us) == (pytest.approx(1.0), pytest.approx(1.8))
+    assert stats.paired_ratio(ours[:3], c[:3]).ratio_p90 == pytest.approx(1.1)
+    with pytest.raises(ValueError, match="300 and 3"):
+        stats.paired_ratio(ours, c[:3])
+
+
+@pytest.mark.parametrize(
+    ("levels", "most", "taken", "asked"),
+    [
+        ([100, 130, 131, 129, 500], 9, [130, 131, 129], 4),
+        ([100, 150, 110, 115, 200, 90], 6, [150, 110, 115], 6),
+        ([100, 150], 1, None, 3),
+    ],
+)
+def test_windows_are_taken_until_three_agree_or_the_most_even_ones(levels, most, taken, asked):
+    levels = [*levels, 150]
+    count = []
+
+    def window():
+        count.append(levels[len(count)])
+        return {"c": [count[-1]] * 10, "direct": [1000] * 10}
+
+    windows = stats.until_stable(window, most)
+    assert len(count) == asked
+    assert [part["c"][0] for part in windows] == (taken or [100, 150, 150])
+
+
+def test_a_run_is_chosen_by_evenness_and_not_by_rate():
+    fast = [0, 1, 2, 3, 5, 7, 9]
+    even = [0, 4, 8, 12, 16, 20, 24]
+    runs = [fast, even, fast]
+    made = []
+
+    def run():
+        made.append(runs[len(made)])
+        return [1_000_000 * t for t in made[-1]], [1000] * 7
+
+    finished, _, stable = throughput.steadiest(run, 3)
+    assert (finished[-1], stable, len(made)) == (24_000_000, True, 2)
+    made.clear()
+    finished, _, stable = throughput.steadiest(run, 1)
+    assert (finished[-1], stable) == (9_000_000, False)
+
+
 def test_report_has_the_documented_form(tmp_path):
     report = records.Report(
         [record()], {"models": []}, [records.Limit("G6a", 0.93, 1.0), records.Limit("G6b", 1.2, 0.9)]
@@ -216,6 +281,23 @@ def test_exit_codes(limit, stable, code):
     assert report.exit_code(check=False) == 0
 
 
+@pytest.mark.parametrize(("value", "ok"), [(0.97, False), (0.98, True), (1.2, True)])
+def test_a_limit_may_be_a_lower_one(value, ok):
+    assert records.Limit("G8a", value, 0.98, at_least=True).ok is ok
+
+
+def test_reports_join():
+    joined = records.Report.joined(
+        [
+            records.Report([record()], {"overhead": {}}, [records.Limit("G1", 1, 2)]),
+            records.Report([record(bench="throughput")], {"throughput": {}}, [records.Limit("G9", 4, 3.9)]),
+        ]
+    )
+    assert [r.bench for r in joined.records] == ["latency", "throughput"]
+    assert list(joined.summary) == ["overhead", "throughput"]
+    assert [limit.id for limit in joined.limits] == ["G1", "G9"]
+
+
 def test_without_limits_every_row_must_be_stable():
     assert records.Report([record()], {}, []).exit_code(check=True) == 0
     assert records.Report([record(), record(stable=False)], {}, []).exit_code(check=True) == 4
@@ -239,15 +321,15 @@ def test_limits_of_the_llama_preset():
 def test_a_wrong_answer_is_told():
     right = [np.zeros((2, 3), np.float32)]
     near, far = [right[0] + np.float32(5e-4)], [right[0] + np.float32(2e-3)]
-    latency.agree(right, near, "triton", exact=False)
-    with pytest.raises(latency.WrongAnswerError, match=r"triton, output 0: must be equal bit for bit"):
-        latency.agree(right, near, "triton", exact=True)
-    with pytest.raises(latency.WrongAnswerError, match=r"within 0\.001, differs by 0\.002"):
-        latency.agree(right, far, "triton", exact=False)
-    with pytest.raises(latency.WrongAnswerError, match=r"expected float32 \(2, 3\), got float32 \(1, 3\)"):
-        latency.agree(right, [right[0][:1]], "triton", exact=False)
-    with pytest.raises(latency.WrongAnswerError, match="differs by nan"):
-        latency.agree(right, [right[0] * np.nan], "triton", exact=False)
+    answers.agree(right, near, "triton", exact=False)
+    with pytest.raises(answers.WrongAnswerError, match=r"triton, output 0: must be equal bit for bit"):
+        answers.agree(right, near, "triton", exact=True)
+    with pytest.raises(answers.WrongAnswerError, match=r"within 0\.001, differs by 0\.002"):
+        answers.agree(right, far, "triton", exact=False)
+    with pytest.raises(answers.WrongAnswerError, match=r"expected float32 \(2, 3\), got float32 \(1, 3\)"):
+        answers.agree(right, [right[0][:1]], "triton", exact=False)
+    with pytest.raises(answers.WrongAnswerError, match="differs by nan"):
+        answers.agree(right, [right[0] * np.nan], "triton", exact=False)
 
 
 def test_cases_give_different_rows_and_wrap():
@@ -320,8 +402,8 @@ def bench_command(*arguments: str, **environ: str) -> subprocess.CompletedProces
 def test_only_what_is_built_is_listed():
     done = bench_command("--help")
     assert done.returncode == 0
-    assert "latency" in done.stdout
-    assert not any(name in done.stdout for name in ("overhead", "stages", "compare"))
+    assert all(name in done.stdout for name in ("latency", "overhead", "throughput", "all"))
+    assert not any(name in done.stdout for name in ("stages", "compare"))
 
 
 @pytest.mark.parametrize(
@@ -339,12 +421,20 @@ def test_wrong_options_are_refused(arguments, message):
     assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_without_an_npu_and_without_cpu_asked_for_nothing_runs():
-    done = bench_command("latency", "--quick", GE_CORE_ACL_LIBRARY="/no/such/libascendcl.so")
+@pytest.mark.parametrize("arguments", [("latency",), ("overhead", "--model", "any.om")])
+def test_without_an_npu_and_without_cpu_asked_for_nothing_runs(arguments):
+    done = bench_command(*arguments, "--quick", GE_CORE_ACL_LIBRARY="/no/such/libascendcl.so")
     assert done.returncode == 1
     assert done.stdout == ""
     assert "/no/such/libascendcl.so" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["overhead", "throughput"])
+def test_on_an_npu_a_real_om_is_asked_for(name):
+    done = bench_command(name, "--runtime", "npu")
+    assert done.returncode == 1
+    assert "on an NPU add --model OM" in done.stderr
 
 
 TINY = latency.Plan(
@@ -352,36 +442,37 @@ TINY = latency.Plan(
 )
 
 
-def synthetic_case(folder: Path, name: str, **description) -> models.Case:
-    source = folder / f"{name}.json"
-    source.write_text(json.dumps(description))
-    return run.om_case(name, compile_model(source, folder / name, runtime="cpu").path, "cpu")
-
-
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     """The report of a tiny run of all paths on two models: one of two gears, one that cannot be cut by rows."""
     folder = tmp_path_factory.mktemp("bench")
-    tiny = synthetic_case(
-        folder,
+    tiny = models.synthetic_case(
         "tiny",
-        inputs=[
-            {"name": "x", "dtype": "int32", "shape": [-1, 8]},
-            {"name": "y", "dtype": "float32", "shape": [-1, 3]},
-        ],
-        outputs=[
-            {"name": "a", "dtype": "float32", "shape": [-1, 5]},
-            {"name": "b", "dtype": "int64", "shape": [-1, 2, 2]},
-        ],
-        dynamic_batch_size=[1, 2],
-        exec_us=[3000, 4000],
-    )
-    whole = synthetic_case(
         folder,
+        {
+            "inputs": [
+                {"name": "x", "dtype": "int32", "shape": [-1, 8]},
+                {"name": "y", "dtype": "float32", "shape": [-1, 3]},
+            ],
+            "outputs": [
+                {"name": "a", "dtype": "float32", "shape": [-1, 5]},
+                {"name": "b", "dtype": "int64", "shape": [-1, 2, 2]},
+            ],
+            "dynamic_batch_size": [1, 2],
+            "exec_us": [3000, 4000],
+        },
+    )
+    whole = models.synthetic_case(
         "whole",
-        inputs=[{"name": "x", "dtype": "float32", "shape": [3, 8]}, {"name": "mask", "dtype": "bool", "shape": [5]}],
-        outputs=[{"name": "y", "dtype": "int8", "shape": [7]}],
-        exec_us=1000,
+        folder,
+        {
+            "inputs": [
+                {"name": "x", "dtype": "float32", "shape": [3, 8]},
+                {"name": "mask", "dtype": "bool", "shape": [5]},
+            ],
+            "outputs": [{"name": "y", "dtype": "int8", "shape": [7]}],
+            "exec_us": 1000,
+        },
     )
     lines = []
     options = run.Options(presets=(), runtime="cpu", batches=(1, 2, 4), plan=TINY)
@@ -448,12 +539,12 @@ def test_ocr_preset_reads_real_text_lines(tmp_path):
     pytest.importorskip("openvino")
     if importlib.util.find_spec("rapidocr_onnxruntime") is None:
         pytest.skip("rapidocr-onnxruntime is not installed")
-    case = run.ocr_case("cls", "cpu", "Ascend910B3", tmp_path)
+    case = models.ocr_case("cls", "cpu", "Ascend910B3", tmp_path)
     assert case.timing == "computed"
     inputs = case.rows(3)
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
         directions = session.run(None, inputs)
-    latency.agree(case.reference(inputs), directions, "cls", exact=False)
+    answers.agree(case.reference(inputs), directions, "cls", exact=False)
     assert directions[0].argmax(axis=1).tolist() == [0, 1, 0]
 
 
@@ -488,3 +579,175 @@ def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
     with pytest.raises(ConnectionError, match="refused"):
         clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
     assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+
+
+# ---- overhead and throughput ----
+
+RATIO = {"ratio_p10": 1.0, "ratio_p90": 1.1, "apart_p10_us": 0.1, "apart_p90_us": 2.0}
+
+
+def summary_of(model: str, **paths: tuple[float, float, bool]) -> dict:
+    rows = [
+        {"path": path, "to": "c", "ratio": ratio, "apart_us": apart, "stable": stable, **RATIO}
+        for path, (ratio, apart, stable) in paths.items()
+    ]
+    return {"model": model, "ratios": rows}
+
+
+def test_limits_of_the_overhead():
+    image = summary_of("image", direct=(1.04, 1.5, True), borrow=(1.015, 3.0, False), ctypes=(9.0, 9.0, True))
+    small = summary_of("small", direct=(1.5, 4.5, True), borrow=(9.0, 9.0, True))
+    counts = [{"allocations_per_request": 0.0}, {"allocations_per_request": 0.5}]
+    found = overhead.limits([image, small], counts)
+    assert [(limit.id[:2], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
+        ("G1", 1.04, 1.05, True, True),
+        ("G2", 1.015, 1.02, True, False),
+        ("G3", 4.5, 4.0, False, True),
+        ("G4", 0.5, 0, False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "apart", "value", "ok"), [(1.03, 0.9, 0.9, True), (1.03, 1.1, 1.03, False), (1.0, 2.0, 1.0, True)]
+)
+def test_a_borrowed_batch_may_be_close_in_either_way(ratio, apart, value, ok):
+    (limit,) = overhead.limits([summary_of("image", borrow=(ratio, apart, True))], None)
+    assert (limit.value, limit.ok) == (value, ok)
+
+
+def test_limits_of_the_throughput():
+    rates = [{"slots": n, "rows_per_s": rate, "stable": True} for n, rate in ((1, 240.0), (2, 470.0), (3, 480.0))]
+    devices = [{"devices": n, "slots": 2, "rows_per_s": rate, "stable": n == 4} for n, rate in ((1, 200.0), (4, 798.0))]
+    summary = {
+        "slots": {"bound_rows_per_s": 500.0, "rates": rates},
+        "devices": {"rates": devices},
+        "memory": {"growth_bytes": {"resident": 3 << 20, "device": 0, "counted_device": -64}},
+    }
+    found = throughput.limits(summary)
+    assert [(limit.id.split(":")[0], limit.value, limit.ok, limit.stable) for limit in found] == [
+        ("G8a", 0.96, False, True),
+        ("G9", 3.99, True, False),
+        ("G10", 3.0, True, True),
+        ("G10", 64, False, True),
+    ]
+    summary["slots"]["bound_rows_per_s"] = None
+    assert [limit.id.split(":")[0] for limit in throughput.limits(summary)] == ["G10", "G10"]
+
+
+def test_allocations_are_told_from_other_calls():
+    before = {"calls": {"aclrtMalloc": 2, "aclrtMemcpyAsync": 5}}
+    after = {
+        "calls": {
+            "aclrtMalloc": 2,
+            "aclrtMemcpyAsync": 9,
+            "aclrtMallocHost": 1,
+            "aclmdlCreateDataset": 2,
+            "aclCreateDataBuffer": 3,
+            "aclCreateTensorDesc": 1,
+            "aclrtCreateStream": 7,
+            "aclrtFree": 4,
+        }
+    }
+    called = standin.calls(before, after)
+    assert "aclrtMalloc" not in called
+    assert called["aclrtMemcpyAsync"] == 4
+    assert standin.allocations(called) == 7
+
+
+def test_an_error_in_a_child_is_told():
+    with pytest.raises(child.ChildError, match=r"no/such\.om") as caught:
+        child.measure("overhead.allocations", {"model": "/no/such.om", "runtime": "cpu", "device_id": 0})
+    assert "Traceback" in caught.value.details
+
+
+@pytest.fixture(scope="module")
+def live_overhead():
+    plan = overhead.Plan(rounds=5, windows=3, warm_up=2)
+    return overhead.overhead(runtime="cpu", plan=plan, say=lambda line: None)
+
+
+def test_live_overhead_compares_every_path(live_overhead):
+    report, remarks = live_overhead
+    has_c = not remarks
+    paths = (
+        ["c", "c-pinned", "ctypes", "malloc-per-call", "direct", "borrow"] if has_c else ["ctypes", "direct", "borrow"]
+    )
+    assert [(r.model, r.path) for r in report.records] == [(m, path) for m in ("image", "small") for path in paths]
+    assert {(r.model, r.bytes_in, r.bytes_out) for r in report.records} == {
+        ("image", 602_112, 4_000),
+        ("small", 4_096, 4_096),
+    }
+    for r in report.records:
+        assert (r.bench, r.n, r.slots, r.batch) == ("overhead", 15, 1, 1)
+        assert r.device["kind"] == "cpu"
+        assert r.timing == "declared 0 ms; stream workers sleep until work comes (futex)"
+        assert {"ge_core", "python", "numpy"} <= set(r.versions)
+    if has_c:
+        for summary in report.summary["overhead"]["models"]:
+            assert [(row["path"], row["to"]) for row in summary["ratios"]] == list(overhead.PAIRS)
+        assert [limit.id[:2] for limit in report.limits] == ["G1", "G2", "G3", "G4"]
+    json.dumps(report.to_dict())
+
+
+def test_live_overhead_counts_no_allocations_and_the_calls_it_should(live_overhead):
+    report, _ = live_overhead
+    counted = report.summary["overhead"]["allocations"]
+    assert [(row["model"], row["path"]) for row in counted] == [
+        (model, path) for model in ("small", "gears") for path in ("run", "submit", "borrow")
+    ]
+    for row in counted:
+        assert row["allocations_per_request"] == 0
+        calls = row["calls_per_request"]
+        assert calls["aclrtMemcpyAsync"] == 2 * calls["aclmdlExecuteAsync"]
+        assert calls["aclrtSynchronizeStream"] == calls["aclmdlExecuteAsync"] >= 1
+
+
+def test_overhead_of_any_om_has_no_limits(tmp_path):
+    pytest.importorskip("openvino")
+    case = models.synthetic_case("any", tmp_path, {**models.llama_description(), "exec_us": [0, 0, 0]})
+    plan = overhead.Plan(rounds=2, windows=3, warm_up=1)
+    report, _ = overhead.overhead(case.om, "cpu", plan=plan, say=lambda line: None)
+    assert report.limits == []
+    assert {(r.model, r.batch, r.bytes_in) for r in report.records} == {("any", 8, 8 * 16 * 8)}
+
+
+@pytest.fixture(scope="module")
+def live_throughput():
+    plan = throughput.Plan(batches=12, attempts=1, requests=60, settled=40)
+    report, remarks = throughput.throughput(runtime="cpu", plan=plan, say=lambda line: None)
+    assert remarks == []
+    return report
+
+
+def test_live_throughput_measures_slots_and_devices(live_throughput):
+    found = [(r.slots, len(r.device["ids"]), r.concurrency, r.n, r.timing) for r in live_throughput.records]
+    engines, execution = "h2d 1 ms, execution 2 ms, d2h 1 ms", "execution 5 ms"
+    assert found == [
+        (1, 1, 1, 12, engines),
+        (2, 1, 2, 12, engines),
+        (3, 1, 3, 12, engines),
+        (2, 1, 2, 12, execution),
+        (2, 4, 8, 48, execution),
+    ]
+    assert all(
+        r.path == "direct" and r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records
+    )
+    memory = live_throughput.summary["throughput"]["memory"]
+    assert (memory["requests"], memory["settled"]) == (60, 40)
+    assert memory["growth_bytes"]["counted_device"] == memory["growth_bytes"]["device"] == 0
+    assert memory["held_bytes"]["counted_device"] == memory["held_bytes"]["device"] > 0
+    assert [limit.id.split(":")[0] for limit in live_throughput.limits] == ["G8a", "G9", "G10", "G10"]
+    json.dumps(live_throughput.to_dict())
+
+
+def test_overhead_and_throughput_tables_fit_and_show_limits(live_overhead, live_throughput):
+    out = Console(file=io.StringIO(), width=tables.PIPE_WIDTH, highlight=False)
+    report = records.Report.joined([live_overhead[0], live_throughput])
+    tables.show(out, report, [], check=True)
+    text = out.file.getvalue()
+    assert "image on CPU implementation of AscendCL" in text
+    assert "stream workers sleep until work comes" in text
+    assert "4 device(s), 2 slots each" in text
+    assert "G10" in text
+    assert "≥ 0.98" in text
+    assert not re.search(r"(?<![\dp.])\w*…(?!\d|p|-)", text), "a cell is cut off"

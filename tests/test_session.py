@@ -555,7 +555,7 @@ def run_in_thread(function):
         ({"slots": 0}, "slots must be a positive integer below .*, got 0"),
         ({"slots": True}, "slots must be a positive integer"),
         ({"slots": 2**40}, "slots must be a positive integer below 2"),
-        ({"device_id": 0.5}, "device_id must be a device id below .*, got 0.5"),
+        ({"device_id": 0.5}, "device_id must be an integer from 0, below .*, got 0.5"),
         ({"device_id": 7}, r"device_id must be 0\.\.0 \(1 device\(s\) visible\), got 7"),
         ({"execute_timeout_ms": -5}, "execute_timeout_ms must be a positive integer .*, got -5"),
         ({"submit_timeout_ms": 1.5}, "submit_timeout_ms must be a positive integer .*, got 1.5"),

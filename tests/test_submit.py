@@ -353,3 +353,35 @@ def test_registered_memory_is_read_in_place(stand_in, om):
         frozen.flags.writeable = False
         with ge_core.InferenceSession(om.path) as session:
             session.register_memory(frozen)
+
+
+def test_stages_are_timed_on_request(slow):
+    with ge_core.InferenceSession(slow.path, slots=2) as session:
+        session.run(None, slow.random(1))
+        assert session.stages() == []
+        session.sample_stages(2)
+        for _ in range(4):
+            session.run(None, slow.random(3))
+        session.submit(slow.random(9)).result()
+        with session.borrow(4) as batch:
+            batch.run()
+            batch.start()
+            batch.wait()
+        samples = session.stages()
+        assert session.stages() == []
+        assert 3 <= len(samples) <= 5
+        for sample in samples:
+            assert sample["gear"] in (1, 4) and 1 <= sample["rows"] <= 4
+            assert all(sample[name] >= 0 for name in ("gather_ns", "submit_ns", "wait_ns", "scatter_ns"))
+            assert sample["execute_us"] >= 149_000
+            assert sample["h2d_us"] >= 0 and sample["d2h_us"] >= 0
+            assert sample["submit_ns"] + sample["wait_ns"] >= 149_000_000
+        session.sample_stages(0)
+        session.run(None, slow.random(1))
+        assert session.stages() == []
+
+
+def test_device_usage():
+    usage = ge_core.device_usage()
+    assert 0 < usage["memory_free"] <= usage["memory_total"]
+    assert set(usage) == {"cube_percent", "vector_percent", "aicpu_percent", "memory_free", "memory_total"}

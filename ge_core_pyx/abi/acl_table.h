@@ -78,7 +78,12 @@
   X(aclsysGetCANNVersion)           \
   X(aclrtSetOpExecuteTimeOutWithMs) \
   X(aclrtHostRegisterV2)            \
-  X(aclrtHostUnregister)
+  X(aclrtHostUnregister)            \
+  X(aclrtGetDeviceUtilizationRate)  \
+  X(aclrtCreateEventExWithFlag)     \
+  X(aclrtDestroyEvent)              \
+  X(aclrtRecordEvent)               \
+  X(aclrtEventElapsedTime)
 
 typedef struct acl_table {
 #define ACL_MEMBER(name) __typeof__(&name) name;
