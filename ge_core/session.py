@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ge_core import batching
-from ge_core_pyx import device, errors, executor, model, om
+from ge_core_pyx import batch, device, errors, executor, model, om
 
 
 @dataclass(frozen=True)
@@ -243,12 +243,12 @@ class InferenceSession:
         self._executor.set_cuts(batching.cuts(gears, times))
 
     def _time(self, rows, repeats=3):
-        with self.borrow(rows) as batch:
-            batch.run()
+        with self.borrow(rows) as borrowed:
+            borrowed.run()
             best = float("inf")
             for _ in range(repeats):
                 began = time.perf_counter()
-                batch.run()
+                borrowed.run()
                 best = min(best, time.perf_counter() - began)
         return best * 1e3
 
@@ -292,7 +292,7 @@ class InferenceSession:
         """
         return self._executor.submit(output_names, inputs)
 
-    def borrow(self, rows: int | None = None, shapes=None) -> executor.Batch:
+    def borrow(self, rows: int | None = None, shapes=None) -> batch.Batch:
         """Borrow a slot: fill pinned views, run, read pinned views, without a copy.
 
         Parameters
@@ -302,9 +302,9 @@ class InferenceSession:
         shapes : mapping of input name to shape, optional
             Instead of rows, for models with other gears or ranges.
         """
-        return self._executor.borrow(rows, shapes)
+        return batch.Batch(self._executor, rows, shapes)
 
-    def register_memory(self, array) -> executor.Registration:
+    def register_memory(self, array) -> batch.Registration:
         """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
 
         run() then skips the copy into pinned memory for inputs that lie in it and fill their gear. Elsewhere nothing
@@ -314,7 +314,7 @@ class InferenceSession:
         ----------
         array : writable C-contiguous ndarray or buffer
         """
-        return self._executor.register(array)
+        return batch.Registration(self._executor, array)
 
     def recover(self) -> None:
         """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.

@@ -4,18 +4,17 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
 from ge_core_pyx.arrays cimport Source, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.slot cimport AWAITED, SCATTERED, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.slot cimport SCATTERED, Plan, RangeSlot, Slot, Tensor
 
 import collections
 import concurrent.futures
 import math
-import operator
 import threading
 import time
 import weakref
@@ -28,20 +27,6 @@ from ge_core_pyx.arrays import numpy_dtype
 
 cdef object _empty = np.empty
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
-
-
-cdef void copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
-    """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
-    cdef Plan* plan = &slot.plans[index]
-    cdef Tensor* tensor
-    cdef char* pinned
-    cdef int i
-    for i in range(slot.n_inputs):
-        tensor = &plan.inputs[i]
-        pinned = <char*>slot.pinned_input.ptr + tensor.offset
-        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
-        if rows < plan.rows:
-            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
 
 
 cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
@@ -153,8 +138,13 @@ cdef class Executor:
         self.sources = [Source(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
+        self.plain = all(spec.dtype != "bfloat16" for spec in self.output_specs)
         self.input_index = _index(self.description.inputs)
         self.output_index = _index(self.output_specs)
+        self.max_rows = self.description.max_rows
+        self.exact_rows = self.max_rows > 0 and self.description.gear_kind == "static"
+        self.multiples = list(self.description.row_multiples)
+        self.shaped_rows = -1
         self.plans_by_shapes = {gear[0]: i for i, gear in enumerate(slot.gears)}
         self.executions = [0] * slot.n_plans
         _open.add(self)
@@ -199,9 +189,11 @@ cdef class Executor:
                 return slot
             try:
                 self.failed(slot, rc)
-            except errors.AclError:
+            except Exception:          # the error of a result that nobody waits for
                 if self.refusing:
                     self._refuse()
+            if not slot.failed:
+                return slot
 
     cdef Slot acquire(self):
         if acl.forked or self.refusing:
@@ -369,19 +361,26 @@ cdef class Executor:
                     f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
                 )
             i += 1
-        if self.description.gear_kind == "static" and views[0].shape[0] != self.description.max_rows:
+        if self.exact_rows and views[0].shape[0] != self.max_rows:
             raise ValueError(
-                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; "
+                f"this static om takes exactly {self.max_rows} row(s) per run, got {views[0].shape[0]}; "
                 "pad them, or compile batch gears"
             )
         return views[0].shape[0]
 
     cdef list _arrays(self, Py_ssize_t rows):
         cdef int i
-        return [
-            _empty((rows * self.description.row_multiples[i], *self.output_specs[i].shape[1:]), self.output_dtypes[i])
-            for i in range(len(self.output_specs))
-        ]
+        cdef list arrays = [], shapes
+        if rows != self.shaped_rows:
+            shapes = [
+                (rows * self.multiples[i], *self.output_specs[i].shape[1:]) for i in range(len(self.output_specs))
+            ]
+            self.shapes, self.shaped_rows = shapes, rows
+        else:
+            shapes = self.shapes
+        for i in range(len(shapes)):
+            arrays.append(_empty(shapes[i], self.output_dtypes[i]))
+        return arrays
 
     def _wanted(self, names):
         if names is None:
@@ -392,7 +391,7 @@ cdef class Executor:
         for name in names:
             index = self.output_index.get(name)
             if index is None:
-                raise ValueError(f"no output {name!r}; this model has {_names(self.output_specs)}")
+                raise ValueError(f"no output {name!r}; this model has {listed(self.output_specs)}")
             wanted.append(index)
         return wanted
 
@@ -402,7 +401,7 @@ cdef class Executor:
         unknown = [name for name in feeds if name not in known]
         missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
         problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
-        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
+        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {listed(specs)}")
 
     def run(self, names, inputs):
         """See InferenceSession.run."""
@@ -416,10 +415,10 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted).result()
             rows = self._rows_of(views)
-            if rows <= <Py_ssize_t>self.description.max_rows and self.cuts is None:
+            if rows <= self.max_rows and self.cuts is None:
                 arrays = self._run_part(views, rows)
                 return arrays if wanted is None else [arrays[i] for i in wanted]
             return self._submit_rows(views, rows, wanted).result()
@@ -437,7 +436,7 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted)
             return self._submit_rows(views, self._rows_of(views), wanted)
         finally:
@@ -458,18 +457,13 @@ cdef class Executor:
         slot = self.acquire()
         try:
             for array in arrays:
-                PyObject_GetBuffer(
-                    array if self.output_specs[filled].dtype != "bfloat16" else array.view(np.uint16),
-                    &targets[filled], PyBUF_WRITABLE,
-                )
+                PyObject_GetBuffer(array if self.plain else _bits(array), &targets[filled], PyBUF_WRITABLE)
                 filled += 1
             plan = self.plan_for(slot, rows)
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
                 slot.begin()
-                if sources == NULL:
-                    copy_in(slot, plan, views, 0, rows)
-                rc = slot.start(plan, rows, sources)
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
@@ -548,8 +542,7 @@ cdef class Executor:
             part.rows = count
             with nogil:
                 slot.begin()
-                copy_in(slot, part.plan, views, part.first, part.rows)
-                rc = slot.start(part.plan, part.rows, NULL)
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -562,7 +555,7 @@ cdef class Executor:
 
     def _cut(self, Py_ssize_t rows):
         """How many rows each execution of a request takes."""
-        cdef Py_ssize_t largest = self.description.max_rows
+        cdef Py_ssize_t largest = self.max_rows
         full, rest = divmod(rows, largest)
         if self.cuts is not None:
             return self.cuts[largest] * full + self.cuts[rest]
@@ -581,7 +574,6 @@ cdef class Executor:
         cdef Future future = Future.__new__(Future)
         cdef Part part = Part.__new__(Part)
         cdef Slot slot
-        cdef Tensor* tensor
         cdef aclError rc
         cdef int i
         shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
@@ -594,11 +586,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                if part.cut is None:
-                    for i in range(slot.n_inputs):
-                        tensor = &slot.plans[part.plan].inputs[i]
-                        memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
-                rc = slot.start(part.plan, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -677,14 +665,6 @@ cdef class Executor:
                 return False
             sources[i] = views[i].buf
         return True
-
-    def register(self, array):
-        """See InferenceSession.register_memory."""
-        return Registration(self, array)
-
-    def borrow(self, rows=None, shapes=None):
-        """See InferenceSession.borrow."""
-        return Batch(self, rows, shapes)
 
     def handles(self, size_t rows) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
@@ -780,13 +760,18 @@ def _mapping(inputs):
     return {name: inputs[name] for name in inputs.keys()}
 
 
-def _seconds(timeout):
+def whole_ms(timeout):
     """A time limit in whole milliseconds; -1: none."""
     if timeout is None:
         return -1
     if not isinstance(timeout, (int, float)) or timeout != timeout:
         raise TypeError(f"timeout: expected seconds or None, got {timeout!r}")
     return max(0, round(min(timeout, 1e9) * 1000))
+
+
+cdef object _bits(array):
+    """bfloat16 arrays lend no buffer: their bits do."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
 
 
 def _index(specs):
@@ -797,7 +782,7 @@ def _index(specs):
     return index
 
 
-def _names(specs):
+def listed(specs):
     return ", ".join(str(spec) for spec in specs) or "none"
 
 
@@ -831,10 +816,7 @@ cdef class Future:
             targets = buffers(n_outputs)
             try:
                 for i in range(n_outputs):
-                    array = self.arrays[i]
-                    if self.executor.output_specs[i].dtype == "bfloat16":
-                        array = array.view(np.uint16)
-                    PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
+                    PyObject_GetBuffer(_bits(self.arrays[i]), &targets[i], PyBUF_WRITABLE)
                     filled += 1
                 with nogil:
                     copy_out(slot, part.plan, targets, part.first, part.rows)
@@ -887,7 +869,7 @@ cdef class Future:
         AclError
             The device failed. CancelledError: the session was closed with wait=False.
         """
-        limit_ms = _seconds(timeout)
+        limit_ms = whole_ms(timeout)
         deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
         if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
@@ -942,321 +924,3 @@ cdef class Future:
         if self.parts and usable():
             for part in self.parts:
                 self.executor.release(part.slot)
-
-
-@cython.final
-cdef class Hold:
-    """Keeps a slot out of the pool; it goes back when the last object that refers to this one dies."""
-
-    def __cinit__(self, Executor executor, Slot slot):
-        self.executor = executor
-        self.slot = slot
-
-    def __dealloc__(self):
-        if self.slot is not None and usable():
-            self.executor.release(self.slot)
-
-
-@cython.final
-cdef class Registration:
-    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
-
-    cdef Executor executor
-    cdef Py_buffer view
-    cdef bint pinned, held
-    cdef tuple span
-    cdef object contexts
-
-    def __cinit__(self, Executor executor, array):
-        cdef aclError rc
-        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
-        self.held = True
-        self.executor = executor
-        self.contexts = [(<Device>device).context for device in executor.devices]
-        with self.contexts[0].bound():
-            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
-            if rc != 0:
-                api.aclGetRecentErrMsg()
-        self.pinned = rc == 0
-        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
-        if self.pinned:
-            executor.registered.append(self.span)
-
-    @property
-    def direct(self) -> bool:
-        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
-        return self.pinned
-
-    cdef void _release(self) noexcept:
-        if self.pinned:
-            self.pinned = False
-            self.executor.registered.remove(self.span)
-            try:
-                with self.contexts[0].bound():
-                    api.aclrtHostUnregister(self.view.buf)
-            except Exception:
-                pass                   # a context that is closed holds no registration
-        if self.held:
-            self.held = False
-            PyBuffer_Release(&self.view)
-
-    def close(self):
-        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
-        self._release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._release()
-
-    def __dealloc__(self):
-        if self.held and usable():
-            self._release()
-
-
-@cython.final
-cdef class Batch:
-    """One borrowed slot: fill `inputs`, `run()`, read `outputs`, all in pinned memory and without a copy.
-
-    Attributes
-    ----------
-    rows : int
-        0 for a model that is not cut by rows.
-    inputs, outputs : dict of name → ndarray, shape (rows, …)
-        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
-        back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
-    """
-
-    cdef Executor executor
-    cdef Hold hold
-    cdef Slot slot
-    cdef int plan
-    cdef readonly Py_ssize_t rows
-    cdef dict _inputs, _outputs
-
-    def __cinit__(self, Executor executor not None, rows, shapes):
-        cdef Py_ssize_t largest = executor.description.max_rows
-        if rows is not None:
-            rows = operator.index(rows)
-        if shapes is not None:
-            self._by_shapes(executor, rows, shapes)
-            return
-        if largest == 0:
-            if rows is not None:
-                raise ValueError(f"rows cannot be chosen: {executor.description.not_rows}")
-            if executor.description.gear_kind != "static":
-                raise ValueError(f"say which shapes to borrow for: {executor.description.not_rows}")
-            rows = 0
-        elif rows is None:
-            rows = largest
-        elif not 1 <= rows <= largest:
-            raise ValueError(f"rows must be 1..{largest}, got {rows}")
-        self.executor = executor
-        self.rows = rows
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows)
-
-    def _by_shapes(self, Executor executor, rows, shapes):
-        specs = executor.description.inputs
-        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
-            raise ValueError(f"expected either rows, or the shape of each of {_names(specs)}; got {rows} and {shapes}")
-        try:
-            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
-        except TypeError:
-            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
-        for spec, shape in zip(specs, wanted):
-            if len(shape) != len(spec.shape):
-                raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
-        plan, cut = executor._place(wanted)
-        if cut is not None:
-            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self.executor = executor
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = plan
-        if isinstance(self.slot, RangeSlot):
-            (<RangeSlot>self.slot).prepare(wanted)
-
-    cdef int alive(self) except -1:
-        if self.hold is None:
-            raise RuntimeError("the batch is closed")
-        return 0
-
-    cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
-
-    @property
-    def inputs(self) -> dict:
-        self.alive()
-        if self._inputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).shapes
-            else:
-                shapes = self.slot.gears[self.plan][0]
-            self._inputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
-                )
-                for i, spec in enumerate(self.executor.description.inputs)
-            }
-        return self._inputs
-
-    @property
-    def outputs(self) -> dict:
-        self.alive()
-        if self._outputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).output_shapes
-                if shapes is None:
-                    raise RuntimeError("the shapes of the outputs are known after run()")
-            else:
-                shapes = self.slot.gears[self.plan][1]
-            self._outputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
-                    self.executor.output_dtypes[i], True,
-                )
-                for i, spec in enumerate(self.executor.output_specs)
-            }
-        return self._outputs
-
-    def write(self, str name not None, Py_ssize_t row, value):
-        """Copy an array of n rows into rows [row, row + n) of an input, without the GIL.
-
-        Parameters
-        ----------
-        name : str
-        row : int
-        value : ndarray, shape (n, …)
-            The input's dtype; made contiguous first where it is not. For a model without rows: the whole tensor, row 0.
-
-        Raises
-        ------
-        ValueError
-            Wrong name, dtype or shape, or rows outside the batch.
-        """
-        cdef Source source
-        cdef Py_buffer view
-        cdef Tensor* tensor
-        cdef char* target
-        self.alive()
-        index = self.executor.input_index.get(name)
-        if index is None:
-            raise ValueError(f"no input {name!r}; this model has {_names(self.executor.description.inputs)}")
-        source = self.executor.sources[index]
-        source.view(value, &view)
-        try:
-            tensor = &self.slot.plans[self.plan].inputs[<int>index]
-            target = <char*>self.slot.pinned_input.ptr + tensor.offset
-            if self.rows == 0:
-                if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
-                    raise ValueError(
-                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
-                    )
-            else:
-                source.check_row(&view)
-                if row < 0 or row > self.rows - view.shape[0]:
-                    raise ValueError(
-                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
-                    )
-                target += row * tensor.row_nbytes
-            with nogil:
-                memcpy(target, view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-
-    cdef int _start(self, bint finish) except -1:
-        cdef Slot slot = self.slot
-        cdef Plan* plan
-        cdef size_t rows = self.rows
-        cdef aclError rc = 0
-        cdef int i
-        self.alive()
-        if acl.forked or self.executor.refusing:
-            self.executor._refuse()
-        plan = &slot.plans[self.plan]
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(-1)
-            slot.begin()
-            if rows < plan.rows:
-                for i in range(slot.n_inputs):
-                    memset(
-                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
-                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
-                    )
-            if rc == 0:
-                rc = slot.start(self.plan, rows, NULL)
-            if rc == 0 and finish:
-                rc = slot.finish(-1)
-        self.executor._count(slot, self.plan, rows)
-        if rc != 0:
-            self._fail(rc)
-        if finish and slot.sampling:
-            slot.mark(AWAITED)
-            self.executor._sample(slot, self.plan, rows)
-        return 0
-
-    def _fail(self, aclError rc):
-        cdef Slot slot = self.slot
-        try:
-            self.executor.failed(slot, rc)
-        finally:
-            self.close()
-
-    def run(self):
-        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
-
-        Raises
-        ------
-        AclError
-            The device failed; the batch is closed then.
-        """
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(True)
-
-    def start(self):
-        """Queue the execution and return; the inputs must not change before wait()."""
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(False)
-
-    def wait(self, timeout=None):
-        """Wait for start().
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
-        """
-        cdef Slot slot = self.slot
-        cdef int64_t timeout_ms = _seconds(timeout)
-        cdef aclError rc = 0
-        self.alive()
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(timeout_ms)
-        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
-            raise TimeoutError(f"the batch is not done within {timeout} s")
-        if rc != 0:
-            self._fail(rc)
-        if slot.sampling:
-            self.executor._sample(slot, self.plan, self.rows)
-
-    def close(self):
-        """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
-        self._inputs = self._outputs = None
-        self.slot = None
-        self.hold = None
-
-    def __enter__(self):
-        self.alive()
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
