@@ -152,7 +152,9 @@ def gear_times(session, case: Case) -> list[Gear]:
     """Measure every gear of an idle session; a model without rows has one."""
     found = []
     session.sample_stages(1)
-    for rows in run.batches_of(session.description, tuple(session.description.gears or (1,))):
+    description = session.description
+    by_batch = description.gear_kind == "batch" and description.max_rows
+    for rows in description.gears if by_batch else (max(description.max_rows, 1),):
         inputs = case.rows(rows)
         once = stats.timed(lambda inputs=inputs: session.run(None, inputs))
         first_s = min(once(), once()) / 1e9

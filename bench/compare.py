@@ -112,10 +112,9 @@ def compare_highest_rates(a: Mapping, b: Mapping, drift: float, comparable: bool
 
 
 def _key(record: Mapping) -> tuple:
-    if record["path"] == "floor":
-        how = "pause" in record["timing"]
-    else:
-        how = record["timing"].partition("; ")[2]  # of load: closed or open loop, and the settings
+    # Of floors whether there was a pause, of load closed or open loop and the settings.
+    paused = record["path"] == "floor" and "pause" in record["timing"]
+    how = paused or record["timing"].partition("; ")[2]
     return *(record[name] for name in KEY), how
 
 

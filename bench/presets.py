@@ -1,7 +1,7 @@
 """Presets of real arithmetic with made-up weights: networks of the size and shape of ResNet-50 and BERT-base.
 
-The weights are random, seeded and scaled so that values stay finite; what they compute means nothing, what they cost does.
-The graphs are built with the onnx package and compiled like any other model, with ATC on an NPU.
+The weights are random, seeded and scaled so that values stay finite; what they compute means nothing, what they cost
+does. The graphs are built with the onnx package and compiled like any other model, with ATC on an NPU.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Graph:
         return self.add("LayerNormalization", x, ones, zeros, axis=-1, epsilon=1e-5)
 
     def save(self, path: Path, inputs: Mapping[str, tuple], outputs: Mapping[str, tuple], results: list[str]) -> None:
-        """Write the model; `inputs` and `outputs` map names to (ONNX type, shape), `results` are the outputs' tensors."""
+        """Write the model; `inputs` and `outputs` map names to (ONNX type, shape), `results` are their tensors."""
         helper = self.onnx.helper
         ends = [helper.make_node("Identity", [t], [name]) for t, name in zip(results, outputs, strict=True)]
         values = [
