@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+import ge_core
 from bench import models
 from bench.models import ROWS, Case, NotHereError
 from ge_core.compile import compile_model
@@ -163,6 +165,7 @@ def bert_base_cases(runtime: str, soc: str, folder: Path) -> list[Case]:
         folder / "bert_base",
         runtime=runtime,
         framework=5,
+        input_format="ND",
         input_shape="input_ids:-1,-1;attention_mask:-1,-1",
         dynamic_dims=";".join(f"{n},{s},{n},{s}" for n, s in BERT_GEARS),
         soc_version=soc,
@@ -172,8 +175,6 @@ def bert_base_cases(runtime: str, soc: str, folder: Path) -> list[Case]:
 
 def gear_cases(name: str, om: Path, runtime: str) -> list[Case]:
     """Describe an om with gears other than of the batch: one case for each gear, with random inputs of its shapes."""
-    import ge_core
-
     description = ge_core.describe_model(om, runtime)
     timing = models.timing_of(om, runtime)
     cases = []
@@ -190,17 +191,15 @@ def gear_cases(name: str, om: Path, runtime: str) -> list[Case]:
 PRESETS: dict[str, Callable[[str, str, Path], list[Case]]] = {"resnet50": resnet50_cases, "bert_base": bert_base_cases}
 
 
-def given_inputs(case: Case, description, path: Path) -> dict[str, np.ndarray]:
-    """Read a case's inputs from an npz file.
+def given_inputs(case: Case, path: Path) -> Case:
+    """Return the case with inputs from an npz file instead of random ones.
 
     Parameters
     ----------
     case : Case
-        With random inputs, whose dtypes and shapes count.
-    description : ge_core.ModelDescription
     path : Path
-        Holds one array for each input of the model by name. Where the model can be cut by rows, any number of rows:
-        they are repeated up to `ROWS`.
+        One array for each input of the model, by name. Where the model can be cut by rows there may be any number of
+        rows: they are repeated, or cut, to `ROWS`. Else the arrays are the whole input.
 
     Raises
     ------
@@ -215,17 +214,16 @@ def given_inputs(case: Case, description, path: Path) -> dict[str, np.ndarray]:
     if arrays.keys() != case.inputs.keys():
         raise NotHereError(f"{path} must hold {', '.join(case.inputs)}; it holds {', '.join(arrays) or 'nothing'}")
     for name, wanted in case.inputs.items():
-        skip = int(case.splittable)
         given = arrays[name]
-        if given.dtype != wanted.dtype or given.shape[skip:] != wanted.shape[skip:] or not given.size:
-            rows = "rows, " if skip else ""
-            shape = ", ".join(map(str, wanted.shape[skip:]))
+        fits = given.ndim == wanted.ndim and (not case.splittable or given.shape[1:] == wanted.shape[1:])
+        if given.dtype != wanted.dtype or not fits or not given.size:
+            shape = ", ".join(map(str, ("rows", *wanted.shape[1:]) if case.splittable else wanted.shape))
             raise NotHereError(
-                f"{path}, {name!r}: expected {wanted.dtype} ({rows}{shape}), got {given.dtype} {given.shape}"
-            )
-        if case.splittable:
-            arrays[name] = np.ascontiguousarray(np.resize(given, (ROWS, *given.shape[1:])))
-    counts = {len(array) for array in arrays.values()}
-    if case.splittable and len(counts) > 1:
-        raise NotHereError(f"{path}: the inputs have different numbers of rows")
-    return arrays
+                f"{path}, {name!r}: expected {wanted.dtype} ({shape}), got {given.dtype} {given.shape}"
+            )  # fmt: skip
+    if case.splittable:
+        counts = {name: len(array) for name, array in arrays.items()}
+        if len(set(counts.values())) > 1:
+            raise NotHereError(f"{path}: the inputs have different numbers of rows: {counts}")
+        arrays = {name: np.resize(array, (ROWS, *array.shape[1:])) for name, array in arrays.items()}
+    return replace(case, inputs=arrays)

@@ -33,6 +33,16 @@ def read(path: Path) -> dict:
     return content
 
 
+def joined(contents: Sequence[Mapping]) -> dict:
+    """Put several reports into one; what lists they have in common is put together, of other parts the last counts."""
+    summary: dict = {}
+    for content in contents:
+        for part, found in content["summary"].items():
+            summary[part] = [*summary.get(part, ()), *found] if isinstance(found, list) else found
+    both = {part: [one for content in contents for one in content[part]] for part in ("records", "limits")}
+    return {"schema": SCHEMA, "records": both["records"], "summary": summary, "limits": both["limits"]}
+
+
 def ms(us: float | None) -> str:
     if us is None:
         return "–"
@@ -62,24 +72,16 @@ def document(content: Mapping) -> Document:
         *_short(records, summary),
         *_limits(content["limits"], names),
         *(_details(records, model) for model in summary.get("models", ())),
-        *sections_of(content),
-        *_usage(summary),
+        *(_overhead(records, model) for model in summary.get("overhead", {}).get("models", ())),
+        *_throughput(summary),
+        *map(stages_section, summary.get("stages", ())),
+        *map(load_section, summary.get("load", ())),
+        *map(advice_section, summary.get("advice", ())),
+        *usage_sections(summary),
     ]
     subtitle = " · ".join([*names, *dict.fromkeys(record["host"].get("cpu", "") for record in records)])
     warning = CPU_WARNING if "cpu" in kinds else None
     return Document("ge_core bench", subtitle, sections, warning, _facts(records))
-
-
-def sections_of(content: Mapping) -> list[Section]:
-    """The sections of every bench but `latency`."""
-    records, summary = content["records"], content["summary"]
-    return [
-        *(_overhead(records, model) for model in summary.get("overhead", {}).get("models", ())),
-        *_throughput(summary),
-        *map(_stages, summary.get("stages", ())),
-        *map(_load, summary.get("load", ())),
-        *map(_advice, summary.get("advice", ())),
-    ]
 
 
 def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
@@ -233,7 +235,7 @@ def _throughput(summary: Mapping) -> list[Section]:
     return [Section("Throughput of slots and devices", found["device"]["name"], blocks)]
 
 
-def _stages(found: Mapping) -> Section:
+def stages_section(found: Mapping) -> Section:
     stages, total = found["stages"], found["sum_us"]
     rows = [(x["name"], us(x["us"]), f"{x['us'] / total:.1%}", x["source"]) for x in stages]
     rows.append(("sum", us(total), "100.0%", ""))
@@ -256,7 +258,7 @@ def _stages(found: Mapping) -> Section:
     return Section(f"Stages: {what}", found["device"], blocks)
 
 
-def _load(found: Mapping) -> Section:
+def load_section(found: Mapping) -> Section:
     limit = found["limit_ms"]
     header = ("clients", "requests/s", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "n")
     closed = [(f"{x['clients']}{mark(x)}", rate(x["requests_per_s"]), *_tail(x), str(x["n"])) for x in found["closed"]]
@@ -311,7 +313,7 @@ def _tail(x: Mapping) -> tuple[str, str, str, str]:
     return ms(x["p50_us"]), ms(x["p90_us"]), ms(x["p95_us"]), ms(x["p99_us"])
 
 
-def _advice(found: Mapping) -> Section:
+def advice_section(found: Mapping) -> Section:
     goal = "the lowest latency" if found["goal"] == "latency" else "the most rows/s"
     if found["p99_ms"]:
         goal += f" within {found['p99_ms']:g} ms"
@@ -337,7 +339,7 @@ def _advice(found: Mapping) -> Section:
     return Section(f"Advice: {found['model']}", found["device"], blocks)
 
 
-def _usage(summary: Mapping) -> list[Section]:
+def usage_sections(summary: Mapping) -> list[Section]:
     rows = []
     for one in summary.get("usage", ()):
         for device in one["devices"]:
