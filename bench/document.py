@@ -155,7 +155,7 @@ p { margin: .5rem 0; } .note, figcaption, .sub { color: var(--soft); font-size: 
 .warning { background: var(--warnback); color: var(--warn); padding: .6rem .8rem; border-radius: 6px;
   font-weight: 600; }
 .scroll { overflow-x: auto; margin: .75rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem; }
+table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; font-size: .87rem; }
 table.short { font-size: 1rem; } th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; text-align: right; vertical-align: bottom; }
 td { text-align: right; white-space: nowrap; } th.l, td.l { text-align: left; }
@@ -174,8 +174,9 @@ svg text.small { fill: var(--soft); font-size: 11px; } svg text.strong { font-we
 polyline { fill: none; stroke-width: 2; }
 .narrow { display: none; }
 @media (max-width: 620px) { body { padding: 1rem .75rem 3rem; } .wide { display: none; } .narrow { display: block; }
-  h1 { font-size: 1.3rem; } table.short { font-size: .84rem; } table.short th, table.short td { padding: .3rem .35rem; }
-  th, td { padding: .3rem .4rem; } td:first-child { white-space: normal; } }
+  h1 { font-size: 1.3rem; } table.short { font-size: .76rem; } table.short th, table.short td { padding: .3rem .25rem; }
+  th, td { padding: .3rem .4rem; } td:first-child { white-space: normal; min-width: 6.2rem; }
+  table.short td:first-child { min-width: 0; } td.l:not(:first-child) { white-space: normal; min-width: 10rem; } }
 """ + "".join(
     f".f{number} {{ fill: var(--c{number}); }} .s{number} {{ stroke: var(--c{number}); }}\n" for number in range(6)
 )

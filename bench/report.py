@@ -74,7 +74,7 @@ def document(content: Mapping) -> Document:
         *(_details(records, model) for model in summary.get("models", ())),
         *(_overhead(records, model) for model in summary.get("overhead", {}).get("models", ())),
         *_throughput(summary),
-        *map(stages_section, summary.get("stages", ())),
+        *stages_sections(summary),
         *map(load_section, summary.get("load", ())),
         *map(advice_section, summary.get("advice", ())),
         *usage_sections(summary),
@@ -139,7 +139,7 @@ def _limits(limits: Sequence[Mapping], devices: Sequence[str]) -> list[Section]:
         return []
     rows = [(x["id"], f"{x['value']:.3f}", f"{x['limit']:g}", "ok" if x["ok"] else "missed") for x in limits]
     missed = tuple(number for number, x in enumerate(limits) if not x["ok"])
-    table = Table(("limit", "measured", "limit", ""), rows, strong=missed)
+    table = Table(("", "measured", "limit", ""), rows, strong=missed)
     return [Section("Limits", ", ".join(devices), [table])]
 
 
@@ -235,27 +235,58 @@ def _throughput(summary: Mapping) -> list[Section]:
     return [Section("Throughput of slots and devices", found["device"]["name"], blocks)]
 
 
-def stages_section(found: Mapping) -> Section:
-    stages, total = found["stages"], found["sum_us"]
-    rows = [(x["name"], us(x["us"]), f"{x['us'] / total:.1%}", x["source"]) for x in stages]
-    rows.append(("sum", us(total), "100.0%", ""))
-    rows.append(("request without clocks", us(found["total_us"]), f"{found['apart']:+.1%} apart", ""))
-    what = f"{found['model']}, batch {found['batch']}, {found['transport']}"
-    verdict = "They add up to the request as it is served without clocks, within 5 %."
-    if not found["adds_up"]:
-        verdict = (
-            "They do not add up within 5 %: the machine was not quiet, or something else used the device. Run again."
-        )
-    sampled = f"device times from {found['sampled']} of them" if found["sampled"] else "device times not split"
-    blocks = [
-        Table(("mean µs", "", "share", "from"), rows, (0, 3), strong=(len(rows) - 2,)),
-        Text(f"{verdict} {found['n']} requests, {sampled}; {found['timing']}.", "" if found["adds_up"] else "warning"),
-        Plot(
-            f"{what}: where the time of a request goes ({found['device']})",
-            lambda width: plots.waterfall([(x["name"], x["us"]) for x in stages], "µs", f"stages of {what}", width),
-        ),
+def stages_sections(summary: Mapping) -> list[Section]:
+    """One section for each model and transport, its batches side by side."""
+    groups: dict[tuple, list[Mapping]] = {}
+    for found in summary.get("stages", ()):
+        groups.setdefault((found["model"], found["transport"], found["device"]), []).append(found)
+    return [_stages(f"Stages: {model}, {over}", device, group) for (model, over, device), group in groups.items()]
+
+
+def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
+    sources = {stage["name"]: stage["source"] for found in group for stage in found["stages"]}
+    times = [{stage["name"]: stage["us"] for stage in found["stages"]} for found in group]
+    rows = [(name, *(us(each.get(name)) for each in times), source) for name, source in sources.items()]
+    rows += [
+        ("sum", *(us(found["sum_us"]) for found in group), ""),
+        ("without clocks", *(us(found["total_us"]) for found in group), "client: the model as it is served"),
+        ("apart", *(f"{found['apart']:+.1%}" for found in group), ""),
     ]
-    return Section(f"Stages: {what}", found["device"], blocks)
+    header = ("mean µs", *(f"batch {found['batch']}{'' if found['adds_up'] else ' !'}" for found in group), "from")
+    blocks: list = [Table(header, rows, (0, len(header) - 1), strong=(len(sources),))]
+    wrong = [found for found in group if not found["adds_up"]]
+    if wrong:
+        which = ", ".join(str(found["batch"]) for found in wrong)
+        blocks.append(
+            Text(
+                f"! The stages of batch {which} do not add up within 5 %: the machine was not quiet, or something else "
+                "used the device. Run it again.",
+                "warning",
+            )
+        )
+    counts = ", ".join(f"{found['n']} and {found['sampled']}" for found in group)
+    blocks.append(
+        Text(f"{group[0]['timing']}; requests, and executions with events, of each batch: {counts}.", "note")
+    )  # fmt: skip
+    if "not an NPU" in device and not any(each.get("D2H") for each in times):
+        blocks.append(
+            Text(
+                "The CPU implementation has no times configured for copies: what they take on this host is part of "
+                "launch and wake-up.",
+                "note",
+            )
+        )
+    for found, each in zip(group, times, strict=True):
+        name = f"{found['model']}, batch {found['batch']}, {found['transport']}"
+        blocks.append(
+            Plot(
+                f"{name}: where the time of a request goes ({device})",
+                lambda width, name=name, each=each: plots.waterfall(
+                    list(each.items()), "µs", f"stages of {name}", width
+                ),
+            )
+        )
+    return Section(title, device, blocks)
 
 
 def load_section(found: Mapping) -> Section:
@@ -267,11 +298,11 @@ def load_section(found: Mapping) -> Section:
         for x in found["open"]
     ]
     settings = [
-        (x["label"] + ("" if "refused" in x else mark(x)), f"refused: {x['refused']}", "", "", "", "")
-        if "refused" in x
-        else (x["label"] + mark(x), str(x["clients"]), rate(x["requests_per_s"]), *(_tail(x)[i] for i in (0, 2, 3)))
+        (x["label"] + mark(x), str(x["clients"]), rate(x["requests_per_s"]), *(_tail(x)[i] for i in (0, 2, 3)))
         for x in found["settings"]
+        if "refused" not in x
     ]
+    refused = [Text(f"{x['label']} is refused: {x['refused']}", "note") for x in found["settings"] if "refused" in x]
     highest = found["highest_rate"]
     verdict = f"The highest rate found that keeps {limit:g} ms is {highest:.1f} requests/s." if highest else (
         f"No rate tried keeps {limit:g} ms."
@@ -300,6 +331,7 @@ def load_section(found: Mapping) -> Section:
         ),
         Text("Other settings, closed loop."),
         Table(("setting", "clients", "requests/s", "p50 ms", "p95 ms", "p99 ms"), settings),
+        *refused,
         Text(
             "~ closed loop: three windows differ by more than 10 %; open loop: answers come more than 5 % slower than "
             "requests. The limit is judged by p99, by p95 below 100 samples (p99 –).",

@@ -225,11 +225,11 @@ def show_latency(out: Console, report: Report) -> None:
 def show_pages(out: Console, report: Report) -> None:
     """Print what `bench.report` has sections for: stages, load, advice, and what the device said of itself."""
     summary = report.summary
-    sections = [section(one) for part, section in PAGES.items() for one in summary.get(part, ())]
-    document.show(out, [*sections, *pages.usage_sections(summary)])
+    loads = map(pages.load_section, summary.get("load", ()))
+    advised = map(pages.advice_section, summary.get("advice", ()))
+    document.show(out, [*pages.stages_sections(summary), *loads, *advised, *pages.usage_sections(summary)])
 
 
-PAGES = {"stages": pages.stages_section, "load": pages.load_section, "advice": pages.advice_section}
 PARTS = {"models": show_latency, "overhead": show_overhead, "throughput": show_throughput}
 
 
