@@ -307,12 +307,13 @@ def everything(
     markdown: Markdown = None,
     debug: Debug = False,
 ) -> None:
-    """overhead, throughput, latency and, over grpc+shm, stages, one after another, in one report."""
+    """overhead, throughput, latency and, over grpc+shm, stages (with --quick of the first batch), in one report."""
     from bench import overhead, run, stages, throughput
     from bench.records import Report
 
     options = _latency_options(preset, model, runtime, device, batches, transports, quick)
-    inside = _latency_options(preset, model, runtime, device, batches, "grpc+shm", quick, None, "llama7b")
+    few = batches.partition(",")[0] if quick else batches
+    inside = _latency_options(preset, model, runtime, device, few, "grpc+shm", quick, None, "llama7b")
 
     def measure(say: Callable[[str], None]) -> tuple[Report, list[str]]:
         # Latency late: it leaves this process with a device, a server's clients and the heap of both behind.

@@ -32,8 +32,8 @@ from ge_core_pyx import locate
 TRANSPORTS = ("grpc", "http", "grpc+shm")
 SERVER = ("success", "queue", "compute_input", "compute_infer", "compute_output")
 ADDS_UP_WITHIN = 0.05
-WARM_UP = 2 * stage_clock.EVERY
-TRACED = 20
+WARM_UP = stage_clock.EVERY
+TRACED = 12
 
 
 @dataclass(frozen=True)
