@@ -28,7 +28,8 @@ from ge_core_pyx import acl, device, errors, om, slot
 ABI = Path(__file__).parent.parent / "ge_core_pyx/abi"
 ENTRIES = re.findall(r"^  X\((acl\w+)\)", (ABI / "acl_table.h").read_text(), re.MULTILINE)
 CODED = frozenset(re.findall(r"X\(V\d, \w+, aclError, (acl\w+), \(", (ABI / "acl_abi.h").read_text()))
-ONCE = ("aclInit", "aclrtGetDeviceCount", "aclrtGetSocName")  # called once per process, when the runtime opens
+# Called once per process: when the runtime opens, and by the watchdog just before it ends the process.
+ONCE = ("aclInit", "aclrtGetDeviceCount", "aclrtGetSocName", "aclrtSynchronizeDeviceWithTimeout")
 # Called after the other has failed.
 INSTEAD = {
     "aclrtCreateStream": "aclrtCreateStreamWithConfig",
