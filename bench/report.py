@@ -34,7 +34,18 @@ def read(path: Path) -> dict:
 
 
 def joined(contents: Sequence[Mapping]) -> dict:
-    """Put several reports into one; what lists they have in common is put together, of other parts the last counts."""
+    """Put several reports into one; what lists they have in common is put together, of other parts the last counts.
+
+    Raises
+    ------
+    UnreadableError
+        Two of them have the latency of the same model.
+    """
+    measured = [model["model"] for content in contents for model in content["summary"].get("models", ())]
+    if twice := [model for model in measured if measured.count(model) > 1]:
+        raise UnreadableError(
+            f"the latency of {twice[0]} is in two of the files; `compare` shows two runs side by side"
+        )
     summary: dict = {}
     for content in contents:
         for part, found in content["summary"].items():

@@ -120,7 +120,7 @@ def _load(case: models.Case, folder: Path, say: Callable[[str], None]) -> list[L
         with server.loaded("single"):
             clients = load.Clients(case, server.endpoint, "single", "http+shm", session, CLIENTS, 1)
             with contextlib.closing(clients):
-                alone_ns = stats.percentile(clients.closed(1, 2.0, 40, 100).elapsed_ns, 10)
+                alone_ns = stats.percentile(clients.closed(1, 2.0, 40, 100).elapsed_ns, 50)
                 due = load.arrivals_ns(BUSY * 1e9 / alone_ns, OPEN_REQUESTS)
                 say(f"known: {OPEN_REQUESTS} requests at random, {BUSY:.0%} busy")
                 measured = clients.open(due).elapsed_ns
