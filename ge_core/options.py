@@ -39,6 +39,8 @@ class ServingOptions:
         How long a batch may wait for a free slot.
     gear_plan : str
         ``smallest``: the smallest gear that holds the rows.
+    golden : str or None
+        An .npz with inputs and expected outputs, checked at load; see `ge_core.golden`.
     """
 
     om_model_path: str | None = None
@@ -52,6 +54,7 @@ class ServingOptions:
     gear_plan: str = "smallest"
     pad_value: int = 0
     cast_inputs: str = "refused"
+    golden: str | None = None
     tp_size: int = 1
 
 
@@ -143,13 +146,13 @@ PARAMETERS: dict[str, Callable[[str], object]] = {
             "checked": Refusal("requests are never converted", "send the om's data type, shown by `ge-core inspect`")
         },
     ),
+    "golden": _path,
     "tp_size": _only(1, Refusal("one om runs on one device", "compile the model for one device")),
 }
 
 _COMPILED = "gears and precision are compiled into the om", "pass it to `ge-core compile`"
 REFUSED: dict[str, Refusal] = {
     "output_axes": Refusal("outputs are cut along axis 0 where the om allows it", "leave it out"),
-    "golden": Refusal("this version does not compare outputs at load", "use `ge-core run` on known inputs"),
     "tp_output": Refusal("one om runs on one device", "leave it out"),
     "static_model": Refusal("the om itself says whether it is static", "leave it out"),
     "device_exec_blocks": Refusal("an instance owns its streams", "raise instance_group's count"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ge_core import isolated, options, triton_config
+from ge_core import isolated, operations, options, triton_config
 from ge_core.batching import Part, plan
 from ge_core.session import InferenceSession
 from ge_core_pyx import dtypes
@@ -63,7 +63,8 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     config = json.loads(args["model_config"])
     settings = options.parse(_parameters(config), defaults=defaults)
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
-    devices = options.devices_of(settings.device_ids, *instance_of(config, args["model_instance_name"]))
+    instance, count = instance_of(config, args["model_instance_name"])
+    devices = options.devices_of(settings.device_ids, instance, count)
     if len(devices) > 1:
         raise ValueError(
             f"device_ids: this instance would own devices {', '.join(map(str, devices))}, and an instance runs on one; "
@@ -75,6 +76,7 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
         model = ServedModel(pb_utils, session, triton_config.bind(config, session.description))
         warm_up_ms = model.warm_up() if settings.warmup else None
         _log_load(pb_utils.Logger, config, session, warm_up_ms)
+        model.operations = operations.begin(pb_utils, args, settings, session, instance)
     except BaseException:
         session.close()
         raise
@@ -164,6 +166,7 @@ class ServedModel:
         self._tensor, self._response, self._error = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.TritonError
         self._log = pb_utils.Logger
         self._session = session
+        self.operations: operations.Operations | None = None  # of a model that `load` made
         self._held = None
         description = session.description
         self._by_rows = description.max_rows > 0
@@ -190,6 +193,8 @@ class ServedModel:
 
     def execute(self, requests: Sequence) -> list:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
+        if self.operations is not None and (reason := self.operations.refusing):
+            return [self._failure(reason, self._error.UNAVAILABLE) for _ in requests]
         try:
             return self._answer(requests)
         except Exception as error:
@@ -197,8 +202,14 @@ class ServedModel:
             self._log.log_error(f"GE Backend: {message}")
             return [self._failure(message, self._error.INTERNAL) for _ in requests]
 
+    def is_ready(self) -> bool:
+        """Whether requests can run now. From any thread; never blocks."""
+        return self.operations is None or self.operations.is_ready()
+
     def close(self) -> None:
         """Frees the device. Calling it again does nothing."""
+        if self.operations is not None:
+            self.operations.close()
         self._release()
         self._session.close()
 
@@ -323,6 +334,8 @@ class ServedModel:
         self._log.log_error(f"GE Backend: {len(calls)} request(s) failed: {type(error).__name__}: {error}")
         for call in calls:
             responses[call.position] = self._failure(str(error), self._code(error))
+        if self.operations is not None:
+            self.operations.failed(error, len(calls), type(error).__name__)
 
     def _code(self, error: Exception) -> int:
         if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
@@ -375,10 +388,5 @@ def _log_load(logger, config: Mapping, session, warm_up_ms: float | None) -> Non
         f"{session.device_id}; {gears}; max_batch_size {config['max_batch_size']}; {stats['device_bytes']:,} bytes of "
         f"device memory, {stats['pinned_bytes']:,} bytes pinned; {warm_up}"
     )
-    if config["max_batch_size"] > 1 and not {"dynamic_batching", "sequence_batching"} & config.keys():
-        logger.log_info(
-            f"GE Backend: '{config['name']}' runs each client's request by itself; `dynamic_batching {{ }}` in "
-            f"config.pbtxt merges up to {config['max_batch_size']} rows of concurrent clients"
-        )
     for sentence in options.unknown_environment(os.environ):
         logger.log_warn(f"GE Backend: {sentence}")

@@ -69,7 +69,6 @@ def test_a_wrong_key_or_value_names_key_source_and_expectation(key, value, says)
         ("cast_inputs", "checked", "ge-core inspect"),
         ("gear_plan", "measured", "'smallest'"),
         ("pad_value", "1", "leave it out"),
-        ("golden", "g.npz", "ge-core run"),
     ],
 )
 def test_what_is_not_available_is_refused_by_name_with_the_alternative(key, value, instead):
