@@ -130,6 +130,7 @@ cdef acl_table api                     # filled once by open_library(); read-onl
 cdef long live[<int>KINDS]             # native objects this module's users hold, by kind
 cdef bint forked                       # set in a forked child, where no handle of the parent may be used
 
+cdef object failure(aclError rc, const char* call)
 cdef int check(aclError rc, const char* call) except -1 nogil
 cdef int refuse_fork() except -1
 cdef bint usable() noexcept

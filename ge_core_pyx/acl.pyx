@@ -36,10 +36,11 @@ cdef int check(aclError rc, const char* call) except -1 nogil:
     if rc == 0:
         return 0
     with gil:
-        raise _error(rc, call)
+        raise failure(rc, call)
 
 
-cdef object _error(aclError rc, const char* call):
+cdef object failure(aclError rc, const char* call):
+    """The exception for a call that failed, with the library's own text."""
     cdef const char* message = api.aclGetRecentErrMsg()
     cdef const char* name = acl_error_name(rc)
     return errors.from_code(

@@ -24,6 +24,12 @@ cdef class Executor:
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
     cdef object condition, sizes
     cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
+    cdef Py_ssize_t max_rows           # of the description
+    cdef bint plain                    # every output dtype is one that NumPy has
+    cdef bint exact_rows               # a static om: no other number of rows
+    cdef list multiples                # of the description
+    cdef Py_ssize_t shaped_rows        # what `shapes` is for
+    cdef list shapes                   # of the outputs of the request before
     cdef bint refusing                 # closed, or no device is healthy: every call must say so
     cdef list registered               # pinned memory of the caller: (first address, address after the last)
     cdef long long rows_run, rows_padded

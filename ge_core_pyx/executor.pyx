@@ -30,20 +30,6 @@ cdef object _empty = np.empty
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
 
 
-cdef void copy_in(Slot slot, int index, Py_buffer* views, size_t first, size_t rows) noexcept nogil:
-    """Rows [first, first + rows) of the caller's arrays into pinned memory; rows up to the gear become zeros."""
-    cdef Plan* plan = &slot.plans[index]
-    cdef Tensor* tensor
-    cdef char* pinned
-    cdef int i
-    for i in range(slot.n_inputs):
-        tensor = &plan.inputs[i]
-        pinned = <char*>slot.pinned_input.ptr + tensor.offset
-        memcpy(pinned, <char*>views[i].buf + first * tensor.row_nbytes, rows * tensor.row_nbytes)
-        if rows < plan.rows:
-            memset(pinned + rows * tensor.row_nbytes, 0, (plan.rows - rows) * tensor.row_nbytes)
-
-
 cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
     cdef Tensor* tensor
     cdef int i
@@ -153,8 +139,13 @@ cdef class Executor:
         self.sources = [Source(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
+        self.plain = all(spec.dtype != "bfloat16" for spec in self.output_specs)
         self.input_index = _index(self.description.inputs)
         self.output_index = _index(self.output_specs)
+        self.max_rows = self.description.max_rows
+        self.exact_rows = self.max_rows > 0 and self.description.gear_kind == "static"
+        self.multiples = list(self.description.row_multiples)
+        self.shaped_rows = -1
         self.plans_by_shapes = {gear[0]: i for i, gear in enumerate(slot.gears)}
         self.executions = [0] * slot.n_plans
         _open.add(self)
@@ -199,9 +190,11 @@ cdef class Executor:
                 return slot
             try:
                 self.failed(slot, rc)
-            except errors.AclError:
+            except Exception:          # the error of a result that nobody waits for
                 if self.refusing:
                     self._refuse()
+            if not slot.failed:
+                return slot
 
     cdef Slot acquire(self):
         if acl.forked or self.refusing:
@@ -369,19 +362,26 @@ cdef class Executor:
                     f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
                 )
             i += 1
-        if self.description.gear_kind == "static" and views[0].shape[0] != self.description.max_rows:
+        if self.exact_rows and views[0].shape[0] != self.max_rows:
             raise ValueError(
-                f"this static om takes exactly {self.description.max_rows} row(s) per run, got {views[0].shape[0]}; "
+                f"this static om takes exactly {self.max_rows} row(s) per run, got {views[0].shape[0]}; "
                 "pad them, or compile batch gears"
             )
         return views[0].shape[0]
 
     cdef list _arrays(self, Py_ssize_t rows):
         cdef int i
-        return [
-            _empty((rows * self.description.row_multiples[i], *self.output_specs[i].shape[1:]), self.output_dtypes[i])
-            for i in range(len(self.output_specs))
-        ]
+        cdef list arrays = [], shapes
+        if rows != self.shaped_rows:
+            shapes = [
+                (rows * self.multiples[i], *self.output_specs[i].shape[1:]) for i in range(len(self.output_specs))
+            ]
+            self.shapes, self.shaped_rows = shapes, rows
+        else:
+            shapes = self.shapes
+        for i in range(len(shapes)):
+            arrays.append(_empty(shapes[i], self.output_dtypes[i]))
+        return arrays
 
     def _wanted(self, names):
         if names is None:
@@ -416,10 +416,10 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted).result()
             rows = self._rows_of(views)
-            if rows <= <Py_ssize_t>self.description.max_rows and self.cuts is None:
+            if rows <= self.max_rows and self.cuts is None:
                 arrays = self._run_part(views, rows)
                 return arrays if wanted is None else [arrays[i] for i in wanted]
             return self._submit_rows(views, rows, wanted).result()
@@ -437,7 +437,7 @@ cdef class Executor:
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
-            if self.description.max_rows == 0:
+            if self.max_rows == 0:
                 return self._submit_whole(views, wanted)
             return self._submit_rows(views, self._rows_of(views), wanted)
         finally:
@@ -458,18 +458,13 @@ cdef class Executor:
         slot = self.acquire()
         try:
             for array in arrays:
-                PyObject_GetBuffer(
-                    array if self.output_specs[filled].dtype != "bfloat16" else array.view(np.uint16),
-                    &targets[filled], PyBUF_WRITABLE,
-                )
+                PyObject_GetBuffer(array if self.plain else _bits(array), &targets[filled], PyBUF_WRITABLE)
                 filled += 1
             plan = self.plan_for(slot, rows)
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
                 slot.begin()
-                if sources == NULL:
-                    copy_in(slot, plan, views, 0, rows)
-                rc = slot.start(plan, rows, sources)
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
@@ -548,8 +543,7 @@ cdef class Executor:
             part.rows = count
             with nogil:
                 slot.begin()
-                copy_in(slot, part.plan, views, part.first, part.rows)
-                rc = slot.start(part.plan, part.rows, NULL)
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -562,7 +556,7 @@ cdef class Executor:
 
     def _cut(self, Py_ssize_t rows):
         """How many rows each execution of a request takes."""
-        cdef Py_ssize_t largest = self.description.max_rows
+        cdef Py_ssize_t largest = self.max_rows
         full, rest = divmod(rows, largest)
         if self.cuts is not None:
             return self.cuts[largest] * full + self.cuts[rest]
@@ -581,7 +575,6 @@ cdef class Executor:
         cdef Future future = Future.__new__(Future)
         cdef Part part = Part.__new__(Part)
         cdef Slot slot
-        cdef Tensor* tensor
         cdef aclError rc
         cdef int i
         shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
@@ -594,11 +587,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                if part.cut is None:
-                    for i in range(slot.n_inputs):
-                        tensor = &slot.plans[part.plan].inputs[i]
-                        memcpy(<char*>slot.pinned_input.ptr + tensor.offset, views[i].buf, tensor.nbytes)
-                rc = slot.start(part.plan, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -789,6 +778,11 @@ def _seconds(timeout):
     return max(0, round(min(timeout, 1e9) * 1000))
 
 
+cdef object _bits(array):
+    """bfloat16 arrays lend no buffer: their bits do."""
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
 def _index(specs):
     index = {}
     for i, spec in enumerate(specs):
@@ -831,10 +825,7 @@ cdef class Future:
             targets = buffers(n_outputs)
             try:
                 for i in range(n_outputs):
-                    array = self.arrays[i]
-                    if self.executor.output_specs[i].dtype == "bfloat16":
-                        array = array.view(np.uint16)
-                    PyObject_GetBuffer(array, &targets[i], PyBUF_WRITABLE)
+                    PyObject_GetBuffer(_bits(self.arrays[i]), &targets[i], PyBUF_WRITABLE)
                     filled += 1
                 with nogil:
                     copy_out(slot, part.plan, targets, part.first, part.rows)
@@ -1190,7 +1181,7 @@ cdef class Batch:
                         (plan.rows - rows) * plan.inputs[i].row_nbytes,
                     )
             if rc == 0:
-                rc = slot.start(self.plan, rows, NULL)
+                rc = slot.start(self.plan, rows, NULL, 0, NULL)
             if rc == 0 and finish:
                 rc = slot.finish(-1)
         self.executor._count(slot, self.plan, rows)

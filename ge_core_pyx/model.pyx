@@ -136,31 +136,56 @@ cdef str _dtype(int code, str what):
         raise errors.UnsupportedError(f"{what} has AscendCL data type {code}, which ge_core does not serve") from None
 
 
+cdef int _believe(bint plausible, const char* call) except -1:
+    """AscendCL's getters answer 0, "" or -1 on failure: where that cannot be the truth, it is an error."""
+    if not plausible:
+        raise acl.failure(acl.ACL_ERROR_FAILURE, call)
+    return 0
+
+
 cdef tuple _read_inputs(aclmdlDesc* desc):
-    """(specs, names of reserved inputs, full dims of every input with -1 kept)."""
+    """(specs, names of reserved inputs)."""
     cdef aclmdlIODims dims
-    cdef size_t i
+    cdef size_t i, count
+    cdef const char* text
     specs, reserved = [], []
-    for i in range(api.aclmdlGetNumInputs(desc)):
+    api.aclGetRecentErrMsg()           # drop what is older
+    count = api.aclmdlGetNumInputs(desc)
+    if count == 0:
+        text = api.aclGetRecentErrMsg()
+        _believe(text == NULL, b"aclmdlGetNumInputs")
+    for i in range(count):
         name = _text(api.aclmdlGetInputNameByIndex(desc, i))
+        _believe(bool(name), b"aclmdlGetInputNameByIndex")
         if name in (_text(acl.ACL_DYNAMIC_TENSOR_NAME), _text(acl.ACL_DYNAMIC_AIPP_NAME)):
             reserved.append(name)
             continue
         check(api.aclmdlGetInputDimsV2(desc, i, &dims), b"aclmdlGetInputDimsV2")
         dtype = _dtype(api.aclmdlGetInputDataType(desc, i), f"input {name!r}")
-        specs.append(TensorSpec(name, name, dtype, _shape(&dims), api.aclmdlGetInputSizeByIndex(desc, i)))
+        spec = TensorSpec(name, name, dtype, _shape(&dims), api.aclmdlGetInputSizeByIndex(desc, i))
+        _believe(_holds(spec), b"aclmdlGetInputSizeByIndex")
+        specs.append(spec)
     return specs, reserved
+
+
+def _holds(spec) -> bool:
+    """Whether the bytes are enough for the dims, as far as those are known."""
+    return None in spec.shape or spec.nbytes >= math.prod(spec.shape) * spec.itemsize
 
 
 cdef list _read_outputs(aclmdlDesc* desc):
     cdef aclmdlIODims dims
-    cdef size_t i
-    full_names = [_text(api.aclmdlGetOutputNameByIndex(desc, i)) for i in range(api.aclmdlGetNumOutputs(desc))]
+    cdef size_t i, count = api.aclmdlGetNumOutputs(desc)
+    _believe(count != 0, b"aclmdlGetNumOutputs")
+    full_names = [_text(api.aclmdlGetOutputNameByIndex(desc, i)) for i in range(count)]
+    _believe(all(full_names), b"aclmdlGetOutputNameByIndex")
     specs = []
     for i, (name, full_name) in enumerate(zip(_public_names(full_names, "output"), full_names, strict=True)):
         check(api.aclmdlGetOutputDims(desc, i, &dims), b"aclmdlGetOutputDims")
         dtype = _dtype(api.aclmdlGetOutputDataType(desc, i), f"output {full_name!r}")
-        specs.append(TensorSpec(name, full_name, dtype, _shape(&dims), api.aclmdlGetOutputSizeByIndex(desc, i)))
+        spec = TensorSpec(name, full_name, dtype, _shape(&dims), api.aclmdlGetOutputSizeByIndex(desc, i))
+        _believe(_holds(spec), b"aclmdlGetOutputSizeByIndex")
+        specs.append(spec)
     return specs
 
 
@@ -172,16 +197,19 @@ cdef tuple _read_gears(aclmdlDesc* desc, list inputs, list outputs, list reserve
     if _text(acl.ACL_DYNAMIC_TENSOR_NAME) not in reserved:
         dynamic = any(None in spec.shape for spec in [*inputs, *outputs])
         return ("range", ()) if dynamic else ("static", ())
-    if api.aclmdlGetDynamicBatch(desc, &batch) == 0 and batch.batchCount > 0:
+    check(api.aclmdlGetDynamicBatch(desc, &batch), b"aclmdlGetDynamicBatch")
+    if batch.batchCount > 0:
         return "batch", tuple(sorted(batch.batch[i] for i in range(batch.batchCount)))
     sizes = <aclmdlHW*>malloc(sizeof(aclmdlHW))
     try:
-        if api.aclmdlGetDynamicHW(desc, GE_CORE_ANY_INPUT, sizes) == 0 and sizes.hwCount > 0:
+        check(api.aclmdlGetDynamicHW(desc, GE_CORE_ANY_INPUT, sizes), b"aclmdlGetDynamicHW")
+        if sizes.hwCount > 0:
             return "image_size", tuple((sizes.hw[i][0], sizes.hw[i][1]) for i in range(sizes.hwCount))
     finally:
         free(sizes)
     check(api.aclmdlGetInputDynamicGearCount(desc, GE_CORE_ANY_INPUT, &count), b"aclmdlGetInputDynamicGearCount")
-    dims = <aclmdlIODims*>malloc(max(count, 1) * sizeof(aclmdlIODims))
+    _believe(count != 0, b"aclmdlGetInputDynamicGearCount")
+    dims = <aclmdlIODims*>malloc(count * sizeof(aclmdlIODims))
     try:
         check(api.aclmdlGetInputDynamicDims(desc, GE_CORE_ANY_INPUT, dims, count), b"aclmdlGetInputDynamicDims")
         declared = [dim for spec in inputs for dim in spec.shape]
@@ -236,6 +264,9 @@ cdef object _read(aclmdlDesc* desc):
     inputs, reserved = _read_inputs(desc)
     outputs = _read_outputs(desc)
     gear_kind, gears = _read_gears(desc, inputs, outputs, reserved)
+    if gears:                          # the largest gear bounds every tensor
+        _believe(all(spec.nbytes or 0 in spec.shape for spec in inputs), b"aclmdlGetInputSizeByIndex")
+        _believe(all(spec.nbytes or 0 in spec.shape for spec in outputs), b"aclmdlGetOutputSizeByIndex")
     max_rows, not_rows, multiples = _rows(inputs, outputs, gear_kind, gears)
     ranges = _read_ranges(desc) if gear_kind == "range" else ()
     return Description(
@@ -393,7 +424,7 @@ cdef class Model:
                 raise MemoryError("aclmdlCreateDesc returned NULL")
             check(api.aclmdlGetDesc(self.desc, self.id), b"aclmdlGetDesc")
             self.description = _read(self.desc)
-            self.gear_input = api.aclmdlGetNumInputs(self.desc) - 1
+            self.gear_input = len(self.description.inputs)     # reserved inputs come last
 
     @property
     def model_id(self) -> int:
@@ -401,14 +432,18 @@ cdef class Model:
 
     def gear_nbytes(self) -> int:
         """Device bytes of the reserved gear input; 0 for a model without gears."""
-        return api.aclmdlGetInputSizeByIndex(self.desc, self.gear_input) if self.description.reserved else 0
+        if not self.description.reserved:
+            return 0
+        nbytes = api.aclmdlGetInputSizeByIndex(self.desc, self.gear_input)
+        _believe(nbytes != 0, b"aclmdlGetInputSizeByIndex")
+        return nbytes
 
     def output_shapes(self) -> list:
         """The outputs' shapes at the gear that was set last (context bound by the caller)."""
         cdef aclmdlIODims dims
         cdef size_t i
         shapes = []
-        for i in range(api.aclmdlGetNumOutputs(self.desc)):
+        for i in range(len(self.description.outputs)):
             if self.description.gear_kind == "static":
                 check(api.aclmdlGetOutputDims(self.desc, i, &dims), b"aclmdlGetOutputDims")
             else:
@@ -438,11 +473,12 @@ cdef class Model:
 
         Weight memory goes with the last load that shares it.
         """
-        check(self._release(), b"aclmdlUnload")
-        if self.work is not None:
-            self.work.close()
-        self.work = None
-        self.weights = None
+        work, self.work, self.weights = self.work, None, None
+        try:
+            check(self._release(), b"aclmdlUnload")
+        finally:
+            if work is not None:
+                work.close()
 
     def __dealloc__(self):
         if self.loaded and usable():

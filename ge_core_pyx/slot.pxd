@@ -65,7 +65,9 @@ cdef class Slot:
     cdef void mark(self, Moment moment) noexcept nogil
     cdef void _record(self, int event) noexcept nogil
     cdef aclError _set_gear(self, int index) noexcept nogil
-    cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil
+    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil
+    cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil
+    cdef aclError _to_device(self, size_t offset, size_t nbytes) noexcept nogil
     cdef aclError finish(self, int64_t timeout_ms) noexcept nogil
     cdef bint drained(self, int timeout_ms) noexcept nogil
 
@@ -75,7 +77,7 @@ cdef class RangeSlot(Slot):
     cdef bint bounded                  # every output's bound is small enough to be allocated at load
     cdef bint learning                 # the batch in flight runs synchronously, to learn its output sizes
     cdef tuple shapes                  # of its inputs
-    cdef list capacities, output_shapes
+    cdef list least, capacities, output_shapes
     cdef object requests, answered, thread
     cdef aclError result
 

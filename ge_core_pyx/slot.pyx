@@ -3,6 +3,7 @@
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclmdlIODims, aclrtContext, aclrtStream, aclTensorDesc, api, check
@@ -31,6 +32,7 @@ cdef extern from *:
 DRAIN_MS = 2000                        # how long a failed slot's stream may take to end its queued work
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
+cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
 
 KINDS = {"static": STATIC, "batch": BATCH, "image_size": IMAGE_SIZE, "dims": DIMS, "range": RANGE}
 cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
@@ -293,11 +295,54 @@ cdef class Slot:
             "d2h_us": device[2],
         }
 
-    cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil:
-        """Queue pinned input → device → model → pinned output on the stream; does not wait.
+    cdef aclError _to_device(self, size_t offset, size_t nbytes) noexcept nogil:
+        self.call = b"aclrtMemcpyAsync"
+        return api.aclrtMemcpyAsync(
+            <char*>self.device_input.ptr + offset, self.device_input.nbytes - offset,
+            <char*>self.pinned_input.ptr + offset, nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE, self.stream.handle,
+        )
 
-        `rows` of the outputs are copied back (0: all). `sources`, when given, are pinned memory of the caller that the
-        inputs are copied from instead.
+    cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil:
+        """Copy rows [first, first + rows) of the caller's arrays (rows 0: all) into pinned memory and queue their
+        copy to the device; rows up to the gear become zeros.
+
+        A large block goes in pieces, so that the device copies one while the host copies the next.
+        """
+        cdef size_t pieces = plan.input_nbytes // PIECE_NBYTES
+        cdef size_t piece, sent = 0, done, count, nbytes
+        cdef Tensor* tensor
+        cdef char* pinned
+        cdef char* source
+        cdef aclError rc = 0
+        cdef int i
+        pieces = 1 if pieces == 0 else 4 if pieces > 4 else pieces
+        piece = (plan.input_nbytes // pieces + 64) // 64 * 64
+        for i in range(self.n_inputs):
+            tensor = &plan.inputs[i]
+            pinned = <char*>self.pinned_input.ptr + tensor.offset
+            source = <char*>views[i].buf + first * tensor.row_nbytes
+            nbytes = tensor.nbytes if rows == 0 else rows * tensor.row_nbytes
+            done = 0
+            while done < nbytes:
+                count = min(nbytes - done, sent + piece - tensor.offset - done)
+                memcpy(pinned + done, source + done, count)
+                done += count
+                if tensor.offset + done >= sent + piece:
+                    rc = self._to_device(sent, tensor.offset + done - sent)
+                    if rc != 0:
+                        return rc
+                    sent = tensor.offset + done
+            if nbytes < tensor.nbytes:
+                memset(pinned + nbytes, 0, tensor.nbytes - nbytes)
+        if sent < plan.input_nbytes:
+            rc = self._to_device(sent, plan.input_nbytes - sent)
+        return rc
+
+    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+        """Queue a batch on the stream: inputs → device → model → pinned output; does not wait.
+
+        The inputs are the caller's arrays (`views`, see _feed), or pinned memory of the caller (`sources`), or, with
+        neither, what is in the pinned input already. `rows` of the outputs are copied back (0: all).
         """
         cdef Plan* plan = &self.plans[index]
         cdef Tensor* tensor
@@ -314,11 +359,12 @@ cdef class Slot:
             self.started_ns = ge_core_now_ns()
         if self.current != index:
             rc = self._set_gear(index)
-        self.mark(GATHERED)
         if rc == 0:
             self.in_flight = True
             self._record(0)
-            if sources != NULL:
+            if views != NULL:
+                rc = self._feed(plan, rows, views, first)
+            elif sources != NULL:
                 for i in range(self.n_inputs):
                     tensor = &plan.inputs[i]
                     if rc == 0 and tensor.nbytes != 0:
@@ -328,11 +374,8 @@ cdef class Slot:
                             sources[i], tensor.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
                         )
             elif plan.input_nbytes != 0:
-                self.call = b"aclrtMemcpyAsync"
-                rc = api.aclrtMemcpyAsync(
-                    self.device_input.ptr, self.device_input.nbytes, self.pinned_input.ptr, plan.input_nbytes,
-                    acl.ACL_MEMCPY_HOST_TO_DEVICE, stream,
-                )
+                rc = self._to_device(0, plan.input_nbytes)
+        self.mark(GATHERED)
         self._record(1)
         if rc == 0:
             self.call = b"aclmdlExecuteAsync"
@@ -500,8 +543,9 @@ cdef class RangeSlot(Slot):
         plan.output = outputs.handle
         self.current = 0
         self.bounded = all(0 < spec.nbytes <= BOUNDED_NBYTES for spec in description.outputs)
-        self.capacities = [0] * self.n_outputs
-        self._grow([spec.nbytes if spec.nbytes <= BOUNDED_NBYTES else 0 for spec in description.outputs])
+        self.least = [spec.nbytes if spec.nbytes <= BOUNDED_NBYTES else 0 for spec in description.outputs]
+        self.capacities = []
+        self._grow(self.least)
         self.requests = queue.SimpleQueue()
         self.answered = threading.Event()
         self.thread = threading.Thread(target=_serve, args=(self.requests,), name="ge_core range model", daemon=True)
@@ -522,12 +566,13 @@ cdef class RangeSlot(Slot):
             plan.inputs[i] = Tensor(offset, nbytes, 0)
             plan.input_nbytes = offset + nbytes
             offset += padded(nbytes)
-        if self.pinned_input is None or self.pinned_input.nbytes < offset:
-            for buffer in (self.pinned_input, self.device_input):
-                if buffer is not None:
-                    buffer.close()
-            self.pinned_input = PinnedBuffer(self.context, offset)
-            self.device_input = DeviceBuffer(self.context, offset)
+        if self.device_input is None or self.device_input.nbytes < offset:
+            pinned, device = self.pinned_input, self.device_input
+            self.pinned_input = self.device_input = None       # after a failure the next request tries again
+            _close_all(pinned, device)
+            pinned = PinnedBuffer(self.context, max(offset, 64))
+            self.device_input = DeviceBuffer(self.context, max(offset, 64))
+            self.pinned_input = pinned
         with self.context.bound():
             for i, (spec, shape) in enumerate(zip(self.description.inputs, shapes, strict=True)):
                 rc = api.aclUpdateDataBuffer(
@@ -541,12 +586,13 @@ cdef class RangeSlot(Slot):
                 desc = api.aclCreateTensorDesc(
                     dtypes.by_name(spec.dtype).acl, len(shape), dims, acl.ACL_FORMAT_ND
                 )
+                if desc == NULL:
+                    raise MemoryError("aclCreateTensorDesc returned NULL")
                 rc = api.aclmdlSetDatasetTensorDesc(inputs.handle, desc, i)    # copies it
                 api.aclDestroyTensorDesc(desc)
                 check(rc, b"aclmdlSetDatasetTensorDesc")
         learnt = self.known.get(shapes)
-        if learnt is not None:
-            self._grow(learnt)
+        self._grow(self.least if learnt is None else learnt)
         self.learning = learnt is None and not self.bounded
         return 0
 
@@ -556,28 +602,38 @@ cdef class RangeSlot(Slot):
         cdef Plan* plan = &self.plans[0]
         cdef size_t offset = 0
         cdef int i
-        wanted = [max(old, new) for old, new in zip(self.capacities, nbytes, strict=True)]
+        wanted = nbytes
+        if self.capacities:
+            wanted = [max(old, new) for old, new in zip(self.capacities, nbytes, strict=True)]
         if wanted != self.capacities:
-            self.capacities = wanted
-            for buffer in (self.device_output, self.pinned_output):
-                if buffer is not None:
-                    buffer.close()
+            pinned, device = self.pinned_output, self.device_output
+            self.capacities = []       # after a failure the next request tries again
+            self.pinned_output = self.device_output = None
+            _close_all(pinned, device)
             total = sum(padded(capacity) for capacity in wanted)
+            pinned = PinnedBuffer(self.context, total)
             self.device_output = DeviceBuffer(self.context, total)
-            self.pinned_output = PinnedBuffer(self.context, total)
+            self.pinned_output = pinned
+            self.capacities = wanted
         for i in range(self.n_outputs):
             plan.outputs[i].offset = offset
-            if self.device_output is not None:
-                check(
-                    api.aclUpdateDataBuffer(
-                        outputs.buffer(i), <char*>self.device_output.ptr + offset, self.capacities[i]
-                    ),
-                    b"aclUpdateDataBuffer",
-                )
+            check(
+                api.aclUpdateDataBuffer(
+                    outputs.buffer(i), <char*>self.device_output.ptr + offset, self.capacities[i]
+                ),
+                b"aclUpdateDataBuffer",
+            )
             offset += padded(self.capacities[i])
         return 0
 
-    cdef aclError start(self, int index, size_t rows, void** sources) noexcept nogil:
+    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+        cdef int i
+        if views != NULL:
+            for i in range(self.n_inputs):
+                memcpy(
+                    <char*>self.pinned_input.ptr + self.plans[0].inputs[i].offset, views[i].buf,
+                    self.plans[0].inputs[i].nbytes,
+                )
         self.started_ns = ge_core_now_ns()
         self.in_flight = True
         with gil:
@@ -625,7 +681,6 @@ cdef class RangeSlot(Slot):
 
     def _run(self, bint learning):
         cdef Plan* plan = &self.plans[0]
-        cdef Dataset outputs = self.datasets[1]
         cdef aclrtStream stream = self.stream.handle
         cdef aclError rc = 0
         cdef int i
@@ -638,19 +693,7 @@ cdef class RangeSlot(Slot):
                     )
             check(rc, b"aclrtMemcpyAsync")
             if learning:
-                with nogil:
-                    rc = api.aclrtSynchronizeStream(stream)
-                check(rc, b"aclrtSynchronizeStream")
-                for i in range(self.n_outputs):
-                    check(api.aclUpdateDataBuffer(outputs.buffer(i), NULL, 0), b"aclUpdateDataBuffer")
-                try:
-                    with nogil:
-                        rc = api.aclmdlExecute(self.model.id, plan.input, plan.output)
-                    check(rc, b"aclmdlExecute")
-                    self._read_shapes()
-                    self._fetch_allocated()
-                finally:
-                    self._grow(self.capacities)
+                self._learn()
             else:
                 with nogil:
                     rc = api.aclmdlExecuteAsync(self.model.id, plan.input, plan.output, stream)
@@ -673,7 +716,9 @@ cdef class RangeSlot(Slot):
             if desc == NULL:
                 raise errors.UnsupportedError(f"{self.model.path}: AscendCL gave no shape for output {spec.name!r}")
             shape = []
-            for d in range(api.aclGetTensorDescNumDims(desc)):
+            if api.aclGetTensorDescNumDims(desc) != <size_t>len(spec.shape):
+                raise acl.failure(acl.ACL_ERROR_FAILURE, b"aclGetTensorDescNumDims")
+            for d in range(len(spec.shape)):
                 check(api.aclGetTensorDescDimV2(desc, d, &size), b"aclGetTensorDescDimV2")
                 shape.append(size)
             plan.outputs[i].nbytes = math.prod(shape) * spec.itemsize
@@ -692,34 +737,51 @@ cdef class RangeSlot(Slot):
             )
         return 0
 
-    def _fetch_allocated(self):
-        """Copy back what aclmdlExecute allocated itself, free it, and remember the sizes."""
+    def _learn(self):
+        """Let aclmdlExecute allocate the outputs itself, copy them back, free them, and remember their sizes."""
+        cdef Plan* plan = &self.plans[0]
         cdef Dataset outputs = self.datasets[1]
-        cdef void* allocated[256]
         cdef aclError rc
         cdef int i
-        sizes = [self.plans[0].outputs[i].nbytes for i in range(self.n_outputs)]
-        for i in range(self.n_outputs):
-            allocated[i] = api.aclGetDataBufferAddr(outputs.buffer(i))
-            check(api.aclUpdateDataBuffer(outputs.buffer(i), NULL, 0), b"aclUpdateDataBuffer")
+        with nogil:
+            rc = api.aclrtSynchronizeStream(self.stream.handle)
+        check(rc, b"aclrtSynchronizeStream")
+        allocated = []
         try:
+            for i in range(self.n_outputs):
+                check(api.aclUpdateDataBuffer(outputs.buffer(i), NULL, 0), b"aclUpdateDataBuffer")
+            with nogil:
+                rc = api.aclmdlExecute(self.model.id, plan.input, plan.output)
+            check(rc, b"aclmdlExecute")
+            allocated = [<size_t>api.aclGetDataBufferAddr(outputs.buffer(i)) for i in range(self.n_outputs)]
+            self._read_shapes()
+            sizes = [plan.outputs[i].nbytes for i in range(self.n_outputs)]
             self._grow(sizes)
             for i in range(self.n_outputs):
-                self._copy_back(i, allocated[i])
+                if sizes[i] and not allocated[i]:
+                    raise acl.failure(acl.ACL_ERROR_FAILURE, b"aclGetDataBufferAddr")
+                self._copy_back(i, <void*><size_t>allocated[i])
             with nogil:
                 rc = api.aclrtSynchronizeStream(self.stream.handle)
             check(rc, b"aclrtSynchronizeStream")
+            self.known[self.shapes] = sizes
         finally:
-            for i in range(self.n_outputs):
-                if allocated[i] != NULL:
-                    api.aclrtFree(allocated[i])
-        self.known[self.shapes] = sizes
+            for address in allocated:
+                if address:
+                    api.aclrtFree(<void*><size_t>address)
 
     def close(self):
+        """See Slot.close."""
         if self.thread is not None:
             self.requests.put(None)
             self.thread = None
         Slot.close(self)
+
+
+def _close_all(*buffers):
+    for buffer in buffers:
+        if buffer is not None:
+            buffer.close()
 
 
 def _serve(requests):

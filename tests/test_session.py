@@ -149,6 +149,33 @@ class DLPack:
         return self._array.__dlpack_device__()
 
 
+@pytest.mark.parametrize(
+    "widths",
+    [
+        [300_001],
+        [65_536, 131_072],
+        [1, 200_000, 3, 70_000, 5],
+        [131_071, 131_073],
+        [16, 131_056],
+        [1_000_003],
+        [262_144] * 3,
+    ],
+)
+def test_large_inputs_go_to_the_device_in_pieces(tmp_path, stand_in, widths):
+    inputs = [(f"x{i}", "uint8", (-1, width)) for i, width in enumerate(widths)]
+    om = write_synthetic(tmp_path / "m.om", inputs, [("y", "int32", (-1, 2))], batch=[1, 4])
+    with ge_core.InferenceSession(om.path) as session:
+        for rows in (1, 2, 4, 3, 9):
+            feeds = om.random(rows, seed=rows)
+            same(session.run(None, feeds), om.expected(feeds))
+            same(session.submit(feeds).result(), om.expected(feeds))
+        session.run(None, om.random(4))
+        before = stand_in.counter("calls.aclrtMemcpyAsync")
+        session.run(None, om.random(4))
+        copies = stand_in.counter("calls.aclrtMemcpyAsync") - before
+        assert copies == 1 + max(1, min(4, 4 * sum(widths) // (256 << 10)))
+
+
 @pytest.mark.parametrize("layout", layouts(np.zeros((1, 1), np.int8)))
 def test_layouts(session, gears, layout):
     feeds = gears.random(3, seed=4)
