@@ -93,11 +93,11 @@ def check_load(logger, args: Mapping[str, str], settings: options.ServingOptions
         The model does not compute what the golden file expects.
     """
     config = json.loads(args["model_config"])
-    folder = Path(args["model_repository"])
+    folder = Path(args["model_repository"]) / args["model_version"]
     times = warmup.warm_up(session) if settings.warmup else {}
     notes = []
     if settings.golden:
-        notes.append(("golden", golden.check(folder / args["model_version"] / settings.golden, session)))
+        notes.append(("golden", golden.check(folder / settings.golden, session)))
     if instance:
         return
     count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)

@@ -135,11 +135,14 @@ def _number(value) -> int:
     return int(value or 0)
 
 
-def outside_hint(om_path: Path, model_folder: Path) -> str | None:
-    """What to touch so that Triton's `load` sees a change of an om that it does not watch."""
-    if om_path.resolve().is_relative_to(model_folder.resolve()):
+def outside_hint(om_path: Path, version_folder: Path) -> str | None:
+    """What to touch so that Triton's `load` sees a change of an om that it does not watch.
+
+    Touching config.pbtxt is not enough: Triton compares its content and finds nothing new.
+    """
+    if om_path.resolve().is_relative_to(version_folder.parent.resolve()):
         return None
     return (
         f"hint: {om_path} lies outside the model folder, where Triton sees no change: after replacing it, "
-        f"`touch {model_folder / 'config.pbtxt'}`, then load the model again"
+        f"`touch {version_folder / 'reload'}`, then load the model again"
     )

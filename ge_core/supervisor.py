@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ge_core.probe import ask
 from ge_core.triton_server import STUB, TritonServer
 
 PERIOD_S = 1.0
@@ -78,7 +79,7 @@ class Supervisor:
         """Unloads and loads a model, and what its unloading took along (ensembles)."""
         status, answer = self._post(f"/v2/repository/models/{name}/unload", LOAD_LIMIT_S)
         if status != 200:
-            raise RestartNeeded(f"model {name} cannot be loaded again: {answer}")
+            raise RestartNeeded(f"model {name} cannot be loaded again: {answer.decode()}")
         deadline = time.monotonic() + UNLOAD_LIMIT_S
         while name in self._ready() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -86,7 +87,9 @@ class Supervisor:
             if model in self._ready():
                 continue
             status, answer = self._post(f"/v2/repository/models/{model}/load", LOAD_LIMIT_S)
-            self._say(f"model {model}: serves again" if status == 200 else f"model {model} did not load: {answer}")
+            self._say(
+                f"model {model}: serves again" if status == 200 else f"model {model} did not load: {answer.decode()}"
+            )
 
     def _pause(self, name: str) -> None:
         """A model that keeps failing is loaded ever more seldom."""
@@ -108,21 +111,23 @@ class Supervisor:
 
     def _lost(self) -> set[str]:
         with suppress(OSError, http.client.HTTPException):  # the server may run without metrics
-            status, text = _ask(self._server.metrics, "GET", "/metrics", 10)
+            status, text = ask(self._server.metrics, "GET", "/metrics", 10)
             if status == 200:
-                return {label[1] for line in _LOST.findall(text) if (label := re.search(r'model="([^"]*)"', line))}
+                return {
+                    label[1] for line in _LOST.findall(text.decode()) if (label := re.search(r'model="([^"]*)"', line))
+                }
         return set()
 
     def _dead(self, name: str, versions: list[str]) -> bool:
         workers = Counter(version for model, version in live_workers(self._server.pid) if model == name)
         for version in versions:
-            status, answer = _ask(self._server.http, "GET", f"/v2/models/{name}/versions/{version}/config", 10)
+            status, answer = ask(self._server.http, "GET", f"/v2/models/{name}/versions/{version}/config", 10)
             if status == 200 and workers[version] < instances(json.loads(answer)):
                 return True
         return False
 
-    def _post(self, path: str, limit_s: float) -> tuple[int, str]:
-        return _ask(self._server.http, "POST", path, limit_s)
+    def _post(self, path: str, limit_s: float) -> tuple[int, bytes]:
+        return ask(self._server.http, "POST", path, limit_s)
 
 
 def instances(config: dict) -> int:
@@ -143,13 +148,3 @@ def live_workers(server_pid: int) -> list[tuple[str, str]]:
                 if arguments[0].endswith(STUB) and arguments[5] == str(server_pid):
                     found.append(Path(arguments[1]).parts[-3:-1])
     return found
-
-
-def _ask(address: str, method: str, path: str, limit_s: float) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(address, timeout=limit_s)
-    try:
-        connection.request(method, path, headers={"Connection": "close"})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode(errors="replace")
-    finally:
-        connection.close()
