@@ -43,12 +43,15 @@ class Sample(NamedTuple):
 class Publisher:
     """Keeps Triton's metrics equal to what `collect` returns. Close it before the model goes.
 
+    No two processes may use the same labels: Triton's server counts the users of a series for each process alone, frees
+    the series with the first one that lets go, and crashes when another one writes to it.
+
     Parameters
     ----------
     pb_utils : module
         triton_python_backend_utils.
     labels : mapping of str to str
-        On every series: model, version, instance.
+        On every series: model, version, instance, pid.
     collect : callable
         Returns the samples. Called every `period_s`, from this thread only.
     period_s : float

@@ -18,7 +18,7 @@ class Operations:
     ----------
     pb_utils : module
     labels : mapping of str to str
-        model, version and instance, for the metrics.
+        model, version, instance and pid, for the metrics.
     session : ge_core.InferenceSession
     """
 
@@ -145,4 +145,5 @@ def begin(pb_utils, args: Mapping[str, str], settings: options.ServingOptions, s
     config = json.loads(args["model_config"])
     check_load(pb_utils.Logger, args, settings, session, instance)
     labels = {"model": config["name"], "version": args["model_version"], "instance": args["model_instance_name"]}
+    labels["pid"] = str(os.getpid())  # keeps series of a worker apart from its successor's; see metrics.Publisher
     return Operations(pb_utils, labels, session)

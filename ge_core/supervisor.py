@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ge_core.probe import ask
 from ge_core.triton_server import STUB, TritonServer
@@ -119,7 +120,7 @@ class Supervisor:
         return set()
 
     def _dead(self, name: str, versions: list[str]) -> bool:
-        workers = Counter(version for model, version in live_workers(self._server.pid) if model == name)
+        workers = Counter(worker.version for worker in live_workers(self._server.pid) if worker.model == name)
         for version in versions:
             status, answer = ask(self._server.http, "GET", f"/v2/models/{name}/versions/{version}/config", 10)
             if status == 200 and workers[version] < instances(json.loads(answer)):
@@ -137,8 +138,16 @@ def instances(config: dict) -> int:
     return sum(group["count"] for group in config["instance_group"])
 
 
-def live_workers(server_pid: int) -> list[tuple[str, str]]:
-    """(model, version) of each living worker of a server. A dead one that was not collected has no command line."""
+class Worker(NamedTuple):
+    """A process that runs one instance of a model."""
+
+    model: str
+    version: str
+    pid: int
+
+
+def live_workers(server_pid: int) -> list[Worker]:
+    """The living workers of a server. A dead one that was not collected has no command line."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, IndexError, ValueError):
@@ -146,5 +155,6 @@ def live_workers(server_pid: int) -> list[tuple[str, str]]:
                 arguments = (entry / "cmdline").read_bytes().decode().split("\0")
                 # argv of a worker: stub, <model>/<version>/<file>, region, sizes, pid of the server, …
                 if arguments[0].endswith(STUB) and arguments[5] == str(server_pid):
-                    found.append(Path(arguments[1]).parts[-3:-1])
+                    model, version = Path(arguments[1]).parts[-3:-1]
+                    found.append(Worker(model, version, int(entry.name)))
     return found

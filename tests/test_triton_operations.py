@@ -128,7 +128,7 @@ def load(server, *models):
 def unload(server, *models):
     for model in models:
         post(server, f"/v2/repository/models/{model}/unload")
-    wait_until(lambda: not {model for model, _ in live_workers(server.pid)} & set(models))
+    wait_until(lambda: not {worker.model for worker in live_workers(server.pid)} & set(models))
 
 
 def wait_until(condition, limit_s=30):
@@ -146,7 +146,8 @@ def metrics(server, model):
     for name, labels, value in re.findall(r"^(ge_\w+)\{([^}]*)\} (\S+)$", text, re.M):
         labels = dict(re.findall(r'(\w+)="([^"]*)"', labels))
         if labels.pop("model") == model:
-            labels.pop("version"), labels.pop("instance")
+            for own in ("version", "instance", "pid"):
+                labels.pop(own)
             key = (name, *labels.values())
             found[key] = found.get(key, 0) + float(value)
     return found
@@ -282,7 +283,7 @@ def free_memory(repository):
 
 
 def test_reloading_takes_the_new_om_and_unloading_gives_every_byte_back(server, repository):
-    unload(server, *{model for model, _ in live_workers(server.pid)})
+    unload(server, *{worker.model for worker in live_workers(server.pid)})
     before = free_memory(repository)
     om = repository.add("reloaded", om=repository.om("reloaded", weight_bytes=8 << 20))
     load(server, "reloaded")
@@ -392,14 +393,4 @@ def test_a_killed_worker_is_seen_and_replaced(server, repository):
 
 
 def worker_pids(server, model):
-    found = []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            try:
-                with open(f"/proc/{entry.name}/cmdline", "rb") as file:
-                    arguments = file.read().decode().split("\0")
-            except OSError:
-                continue
-            if server.prefix in "".join(arguments) and f"/{model}/1/" in arguments[1]:
-                found.append(int(entry.name))
-    return found
+    return [worker.pid for worker in live_workers(server.pid) if worker.model == model]
