@@ -13,13 +13,14 @@ NOTICE := @echo "No NPU found (/dev/davinci*): running on ge_core's CPU implemen
 endif
 endif
 
-.PHONY: help bench test lint build wheel clean
+.PHONY: help bench test lint build sanitize wheel clean
 
 help:
 	@echo "make bench   compare direct AscendCL with Triton: latency tables"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff, cython-lint, clang-format"
 	@echo "make build   rebuild the native parts in place after a change"
+	@echo "make sanitize  AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer over the CPU implementation"
 	@echo "make wheel   build dist/ge_core-*.whl"
 
 $(READY): pyproject.toml setup.py
@@ -46,6 +47,9 @@ lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	PATH=$(BIN):$$PATH cython-lint ge_core_pyx
 	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c tests/conformance/*.cpp
+
+sanitize: build
+	@$(BIN)/python tests/sanitized.py
 
 wheel: $(READY)
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .

@@ -17,7 +17,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
-MODULES = ["acl", "arrays", "device", "memory", "model", "slot", "executor"]
+MODULES = ["acl", "arrays", "feeds", "device", "watchdog", "memory", "model", "slot", "executor", "batch"]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -59,7 +59,8 @@ class BuildExt(build_ext):
         self.cxx = shlex.split(os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "g++")
         self.objects = Path(self.build_temp) / "acl_cpu"
         self.objects.mkdir(parents=True, exist_ok=True)
-        sources = {group: sorted((ROOT / "ge_core_pyx/acl_cpu" / group).glob("*.cpp")) for group in ("rt", "mdl")}
+        groups = ("rt", "mdl", "compat")
+        sources = {group: sorted((ROOT / "ge_core_pyx/acl_cpu" / group).glob("*.cpp")) for group in groups}
         headers = [*(ROOT / "ge_core_pyx/acl_cpu").rglob("*.h"), ROOT / "ge_core_pyx/abi/acl_abi.h", ROOT / "setup.py"]
         newest = max(header.stat().st_mtime for header in headers)
         with ThreadPoolExecutor(os.cpu_count()) as jobs:
@@ -71,7 +72,9 @@ class BuildExt(build_ext):
         self.link(v81 / "libascendcl.so", built["rt"] + built["mdl"], [*entries({"V8"}, {"RT", "MDL"})], [HOOKS])
         rt = self.link(v9 / "libacl_rt.so", built["rt"], entries({"V8", "V9"}, {"RT"}), [HOOKS, SHARED_WITH_MDL])
         mdl = self.link(v9 / "libacl_mdl.so", built["mdl"], entries({"V8", "V9"}, {"MDL"}), [], [rt])
-        self.link(v9 / "libascendcl.so", [], [], [], [rt, mdl])
+        # Its names are for the linker only: at load time those of the two others come first.
+        every = entries({"V8", "V9"}, {"RT", "MDL"})
+        self.link(v9 / "libascendcl.so", built["compat"], every, [], [rt, mdl], ["libacl_rt.so", "libacl_mdl.so"])
 
     def compile(self, source, newest_header):
         target = self.objects / f"{source.parent.name}_{source.stem}.o"
@@ -80,7 +83,7 @@ class BuildExt(build_ext):
             subprocess.check_call([*self.cxx, *CXX_FLAGS, *include, "-c", str(source), "-o", str(target)])
         return target
 
-    def link(self, target, objects, exported, patterns, needed=()):
+    def link(self, target, objects, exported, patterns, needed=(), auxiliary=()):
         inputs = [*objects, *needed, ROOT / "setup.py"]
         if target.exists() and target.stat().st_mtime > max(Path(path).stat().st_mtime for path in inputs):
             return target
@@ -91,6 +94,7 @@ class BuildExt(build_ext):
         script.write_text(f"{{ {visible}local: *; }};\n")
         libraries = ["-Wl,--no-as-needed", *map(str, needed)] if needed else []
         command = [*self.cxx, *LINK_FLAGS, f"-Wl,--version-script={script}", f"-Wl,-soname,{target.name}"]
+        command += [f"-Wl,--auxiliary={name}" for name in auxiliary]
         subprocess.check_call([*command, *map(str, objects), *libraries, "-ldl", "-lrt", "-o", str(target)])
         return target
 

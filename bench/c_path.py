@@ -149,10 +149,10 @@ class CPath:
     def once(self, path: str = "c") -> Callable[[], int]:
         """Return a function that makes one call and returns its nanoseconds, taken in C."""
         elapsed = (ctypes.c_int64 * 1)()
-        run, plan, number = self._run, ctypes.byref(self._plan), PATHS.index(path)
+        plan, number = ctypes.byref(self._plan), PATHS.index(path)
 
         def call() -> int:
-            code = run(plan, number, 1, elapsed)
+            code = self._run(plan, number, 1, elapsed)  # self keeps the user's arrays
             if code != 0:
                 raise RuntimeError(f"the path {path} failed with AscendCL code {code}")
             return elapsed[0]

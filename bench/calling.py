@@ -12,22 +12,27 @@ from ge_core_pyx import model
 LONGEST_FACTOR = 2  # requests of more rows than the largest gear are cut
 
 
+def borrow(session, feeds: dict[str, np.ndarray]):
+    """Borrow a batch for these inputs; for rows beyond the largest gear, a batch of that."""
+    most = session.description.max_rows
+    if most:
+        return session.borrow(min(len(next(iter(feeds.values()))), most))
+    return session.borrow(shapes={name: array.shape for name, array in feeds.items()})
+
+
 def ways(session) -> list[tuple[str, Callable[[dict], object]]]:
     """Return (name, function of the inputs): run, submit and a borrowed batch."""
-    by_rows = session.description.max_rows > 0
 
-    def borrow(feeds: dict[str, np.ndarray]) -> None:
-        shapes = {name: array.shape for name, array in feeds.items()}
-        rows = min(len(next(iter(feeds.values()))), session.description.max_rows) if by_rows else None
-        with session.borrow(rows, None if by_rows else shapes) as batch:
+    def run_borrowed(feeds: dict[str, np.ndarray]) -> None:
+        with borrow(session, feeds) as batch:
             for name, array in feeds.items():
-                batch.write(name, 0, array[:rows] if by_rows else array)
+                batch.write(name, 0, array[: batch.rows] if batch.rows else array)
             batch.run()
 
     return [
         ("run", lambda feeds: session.run(None, feeds)),
         ("submit", lambda feeds: session.submit(feeds).result()),
-        ("borrow", borrow),
+        ("borrow", run_borrowed),
     ]
 
 

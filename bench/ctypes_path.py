@@ -26,16 +26,14 @@ class CtypesPath:
         pointer, size = ctypes.c_void_p, ctypes.c_size_t
         libraries = handles["library"]
         self._bind = _resolve(libraries, "aclrtSetCurrentContext", pointer)
-        self._copy = _resolve(
-            libraries, "aclrtMemcpyAsync", pointer, size, pointer, size, ctypes.c_int, pointer
-        )  # fmt: skip
+        copy = ("aclrtMemcpyAsync", pointer, size, pointer, size, ctypes.c_int, pointer)
+        self._copy = _resolve(libraries, *copy)
         self._execute = _resolve(libraries, "aclmdlExecuteAsync", ctypes.c_uint32, pointer, pointer, pointer)
         self._synchronize = _resolve(libraries, "aclrtSynchronizeStream", pointer)
         self._handles = handles
         self._copies_in = [
-            (_view(handles["pinned_in"] + offset, inputs[name]), inputs[name])
-            for name, offset, _ in handles["inputs"]
-        ]  # fmt: skip
+            (_view(handles["pinned_in"] + offset, inputs[name]), inputs[name]) for name, offset, _ in handles["inputs"]
+        ]
         self._copies_out = [
             (outputs[name], _view(handles["pinned_out"] + offset, outputs[name]))
             for name, offset, _ in handles["outputs"]

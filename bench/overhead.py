@@ -89,7 +89,9 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         case = (
-            _static_case(model, folder) if model in STATIC else models.om_case(Path(model).stem, Path(model), runtime)
+            models.synthetic_case(model, folder, description(model))
+            if model in STATIC
+            else models.om_case(Path(model).stem, Path(model), runtime)
         )
         try:
             library = c_path.compile_library(folder)
@@ -99,6 +101,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
         session = stack.enter_context(ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id))
         rows = session.description.max_rows
         inputs = case.rows(rows)
+        exact = case.timing.startswith("declared")
         device = records.device(runtime)
         expected = session.run(None, inputs)
         sizes = {
@@ -108,7 +111,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
         found: dict[str, dict] = {}
         ratios = []
         for pair in PAIRS:
-            samples = _pair(session, library, pair, inputs, expected, plan)
+            samples = _pair(session, library, pair, inputs, expected, plan, exact)
             stable = {path: stats.is_stable(stats.sequential_windows(elapsed)) for path, elapsed in samples.items()}
             for path, elapsed in samples.items():
                 found.setdefault(
@@ -147,19 +150,15 @@ def _timing(timing: str, device: dict) -> str:
     return f"{timing}; {standin.HAND_OFF}" if device["kind"] == "cpu" else timing
 
 
-def _static_case(name: str, folder: Path) -> models.Case:
-    shape_in, shape_out = STATIC[name]
-    return models.synthetic_case(
-        name,
-        folder,
-        {
-            "inputs": [{"name": "x", "dtype": "float32", "shape": shape_in}],
-            "outputs": [{"name": "y", "dtype": "float32", "shape": shape_out}],
-        },
-    )
+def description(name: str) -> dict:
+    """Describe one of `STATIC`, a synthetic model without execution time."""
+    tensors = zip(("inputs", "outputs"), "xy", STATIC[name], strict=True)
+    return {field: [{"name": tensor, "dtype": "float32", "shape": shape}] for field, tensor, shape in tensors}
 
 
-def _pair(session, library, pair: tuple[str, str], inputs: dict, expected: list, plan: Plan) -> dict[str, list[int]]:
+def _pair(
+    session, library, pair: tuple[str, str], inputs: dict, expected: list, plan: Plan, exact: bool
+) -> dict[str, list[int]]:
     """Alternate the two paths of `pair`; those that need a C compiler are left out where there is none."""
     names = [spec.name for spec in session.get_outputs()]
     handles = session.native_handles(session.description.max_rows or 1)
@@ -168,7 +167,7 @@ def _pair(session, library, pair: tuple[str, str], inputs: dict, expected: list,
     with contextlib.ExitStack() as stack:
         batch = None
         if "borrow" in pair:
-            batch = stack.enter_context(session.borrow())
+            batch = stack.enter_context(calling.borrow(session, inputs))
             for name, array in inputs.items():
                 batch.inputs[name][...] = array
         for path in pair:
@@ -193,7 +192,7 @@ def _pair(session, library, pair: tuple[str, str], inputs: dict, expected: list,
         windows = stats.until_stable(lambda: stats.interleave(rounds, plan.rounds), plan.windows)
         for path, call in calls.items():
             call()
-            agree(expected, answers[path](), f"{path} against direct", exact=True)
+            agree(expected, answers[path](), f"{path} against direct", exact)
         return {path: [ns for window in windows for ns in window[path]] for path in calls}
 
 
@@ -210,7 +209,10 @@ def allocations(model: str | None, runtime: str, device_id: int, requests: int =
                 "outputs": [{"name": "y", "dtype": "float32", "shape": [-1, 16]}],
                 "dynamic_batch_size": [1, 4, 8],
             }
-            cases = [_static_case("small", folder), models.synthetic_case("gears", folder, gears)]
+            cases = [
+                models.synthetic_case("small", folder, description("small")),
+                models.synthetic_case("gears", folder, gears),
+            ]
         else:
             cases = [models.om_case(Path(model).stem, Path(model), runtime)]
         rows = [_allocations(case, runtime, device_id, requests) for case in cases]

@@ -185,12 +185,10 @@ def show_overhead(out: Console, report: Report) -> None:
         out.print(overhead_table(model, report.records))
     for line in OVERHEAD_NOTES:
         out.print(line, style="dim")
-    for row in summary["allocations"] or ():
-        calls = ", ".join(f"{name} {count:g}" for name, count in row["calls_per_request"].items())
-        out.print(
-            f"{row['model']}, {row['path']}: {row['allocations_per_request']:g} allocations per request ({calls})"
-        )
-    out.print()
+    counted = summary["allocations"] or ()
+    for model in dict.fromkeys(row["model"] for row in counted):
+        ways = [f"{row['path']} {row['allocations_per_request']:g}" for row in counted if row["model"] == model]
+        out.print(f"allocations per request of {model}: {', '.join(ways)}")
 
 
 def show_throughput(out: Console, report: Report) -> None:
@@ -198,10 +196,10 @@ def show_throughput(out: Console, report: Report) -> None:
     out.print(f"rows/s on {summary['device']['name']}", style="bold")
     out.print(throughput_table(summary, report.records))
     held, grown, memory = summary["memory"]["held_bytes"], summary["memory"]["growth_bytes"], summary["memory"]
+    out.print(f"after {memory['requests']:,} requests of mixed sizes (and since request {memory['settled']:,}):")
     out.print(
-        f"memory after {memory['requests']:,} requests of mixed sizes: {held['resident'] / 2**20:.1f} MiB resident "
-        f"({grown['resident'] / 2**20:+.2f} since request {memory['settled']:,}), device {held['device']:,} bytes "
-        f"({grown['device']:+,}), pinned {held['pinned']:,} bytes ({grown['pinned']:+,})"
+        f"  {held['resident'] / 2**20:.1f} MiB resident ({grown['resident'] / 2**20:+.2f}), {held['device']:,} bytes "
+        f"on the device ({grown['device']:+,}), {held['pinned']:,} pinned ({grown['pinned']:+,})"
     )
     out.print(UNSTABLE_NOTE, style="dim")
 

@@ -7,7 +7,8 @@
 Importing it opens no library and no device.
 """
 
-from ge_core_pyx.executor import Batch, Future
+from ge_core_pyx.batch import Batch
+from ge_core_pyx.executor import Future
 from ge_core_pyx.model import TensorSpec
 
 from ge_core._version import __version__

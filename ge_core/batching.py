@@ -77,6 +77,33 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
     return executions
 
 
+def plan_by_cuts(rows: Sequence[int], gears: Sequence[int], cuts: Sequence[Sequence[int]]) -> list[Execution]:
+    """Cuts all rows of a call into the executions that `cuts` says, requests torn apart where they must be.
+
+    Parameters
+    ----------
+    rows : sequence of int
+        Rows of each request, each at least 1.
+    gears : sequence of int
+        Batch gears, ascending.
+    cuts : sequence of sequence of int
+        From `cuts()`.
+    """
+    full, rest = divmod(sum(rows), gears[-1])
+    executions, request, start = [], 0, 0
+    for size in [*cuts[gears[-1]] * full, *cuts[rest]]:
+        parts, row = [], 0
+        while row < size:
+            count = min(size - row, rows[request] - start)
+            parts.append(Part(request, start, row, count))
+            row += count
+            start += count
+            if start == rows[request]:
+                request, start = request + 1, 0
+        executions.append(Execution(smallest_gear(size, gears), size, parts))
+    return executions
+
+
 def cuts(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
     """The cheapest ways to run a number of rows, by the time each gear takes.
 

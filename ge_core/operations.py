@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ge_core import golden, health, metrics, options, report, resources, warmup
+from ge_core import golden, health, metrics, options, report, resources
 from ge_core.session import device_usage
 
 
@@ -42,18 +42,13 @@ class Operations:
         """For Triton's is_ready(): cheap, from any thread, never blocks."""
         return self.health.reason is None
 
-    def failed(self, error: BaseException, requests: int, code: str) -> None:
-        """After requests that got an error: counts them, and looks whether the session still runs. Returns at once.
+    def failed(self, error: BaseException) -> None:
+        """After a request that gets an error: counts it, and looks whether the session still runs. Returns at once.
 
-        Parameters
-        ----------
-        error : exception
-            Counted under its AscendCL code if it has one, else under `code`, Triton's name of the answer.
-        requests : int
-        code : str
+        It is counted under AscendCL's code, else under the name of its class.
         """
         with self._lock:
-            self._errors[str(getattr(error, "code", code))] += requests
+            self._errors[str(getattr(error, "code", type(error).__name__))] += 1
         self.health.failed(error)
 
     def close(self) -> None:
@@ -72,8 +67,15 @@ class Operations:
         yield from self._figures.samples()
 
 
-def check_load(logger, args: Mapping[str, str], settings: options.ServingOptions, session, instance: int) -> None:
-    """Everything between an open session and a model that serves: warm-up, golden file, and what the log says.
+def check_load(
+    logger,
+    args: Mapping[str, str],
+    settings: options.ServingOptions,
+    session,
+    instance: int,
+    times: Mapping[str, float],
+) -> None:
+    """Between a session that is warm and a model that serves: the golden file, and what the log says.
 
     Parameters
     ----------
@@ -84,17 +86,16 @@ def check_load(logger, args: Mapping[str, str], settings: options.ServingOptions
     session : ge_core.InferenceSession
     instance : int
         Its number over all instance groups; the first one logs the table.
+    times : mapping of gear to milliseconds
+        From `ge_core.warmup.warm_up`.
 
     Raises
     ------
-    AclError
-        A gear does not run.
     GoldenError
         The model does not compute what the golden file expects.
     """
     config = json.loads(args["model_config"])
     folder = Path(args["model_repository"]) / args["model_version"]
-    times = warmup.warm_up(session) if settings.warmup else {}
     notes = []
     if settings.golden:
         notes.append(("golden", golden.check(folder / settings.golden, session)))
@@ -140,10 +141,17 @@ def _shared_memory(session, config: Mapping, settings: options.ServingOptions, c
     return resources.pool_text(need, count, resources.pool_settings(os.getppid()), resources.free_shared_memory())
 
 
-def begin(pb_utils, args: Mapping[str, str], settings: options.ServingOptions, session, instance: int) -> Operations:
+def begin(
+    pb_utils,
+    args: Mapping[str, str],
+    settings: options.ServingOptions,
+    session,
+    instance: int,
+    times: Mapping[str, float],
+) -> Operations:
     """`check_load`, then the operations of the instance that Triton loads with these arguments."""
     config = json.loads(args["model_config"])
-    check_load(pb_utils.Logger, args, settings, session, instance)
+    check_load(pb_utils.Logger, args, settings, session, instance, times)
     labels = {"model": config["name"], "version": args["model_version"], "instance": args["model_instance_name"]}
     labels["pid"] = str(os.getpid())  # keeps series of a worker apart from its successor's; see metrics.Publisher
     return Operations(pb_utils, labels, session)

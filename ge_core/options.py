@@ -28,9 +28,10 @@ class ServingOptions:
     device_ids : tuple of int
         Devices that the model's instances share; see `devices_of`.
     slots : int
-        Batches in flight per instance.
+        Batches in flight per device of an instance.
     responses : str
-        ``returned``: answers are returned from each call.
+        ``returned``: answers are returned from each call. ``sender``: they are sent when they are ready, and the next
+        batch starts meanwhile.
     warmup : bool
         Whether every gear runs once at load.
     execute_timeout_ms : int or None
@@ -38,9 +39,18 @@ class ServingOptions:
     submit_timeout_ms : int
         How long a batch may wait for a free slot.
     gear_plan : str
-        ``smallest``: the smallest gear that holds the rows.
+        ``smallest``: the smallest gear that holds the rows. ``time``: the gears that take the least time, as measured
+        at load.
+    pad_value : number or dict of input name to number
+        What padded places hold.
+    output_axes : dict
+        For oms with gears of other axes than the batch: {output: {axis: (input, axis)}}.
+    cast_inputs : str
+        ``refused``, or ``checked``: inputs of a wider or narrower type of the same sort are converted, values that do
+        not fit are refused.
     golden : str or None
-        An .npz with inputs and expected outputs, checked at load; see `ge_core.golden`.
+        An .npz with inputs and expected outputs, checked at load; a relative path starts at the version folder. See
+        `ge_core.golden`.
     """
 
     om_model_path: str | None = None
@@ -52,7 +62,8 @@ class ServingOptions:
     execute_timeout_ms: int | None = None
     submit_timeout_ms: int = 10_000
     gear_plan: str = "smallest"
-    pad_value: int = 0
+    pad_value: object = 0
+    output_axes: object = None
     cast_inputs: str = "refused"
     golden: str | None = None
     tp_size: int = 1
@@ -74,10 +85,8 @@ def _path(text: str) -> str:
     return text
 
 
-def _one_of(*allowed: str, refused: Mapping[str, Refusal] | None = None) -> Callable[[str], str]:
+def _one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
-        if refused and text in refused:
-            raise ValueError(f"{text!r} is not available: {refused[text]}")
         if text not in allowed:
             raise ValueError(f"expected {' or '.join(map(repr, allowed))}, got {text!r}")
         return text
@@ -101,6 +110,38 @@ def _milliseconds(text: str) -> int:
     return int(text)
 
 
+def _slots(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise ValueError(f"expected a whole number of batches above 0, got {text!r}")
+    return int(text)
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise ValueError(f"expected a number, or input=number pairs separated by commas, got {text!r}") from None
+
+
+def _pad_value(text: str) -> int | float | dict[str, int | float]:
+    if "=" not in text:
+        return _number(text)
+    pairs = [item.rpartition("=") for item in text.split(",")]
+    return {name.strip(): _number(value.strip()) for name, _, value in pairs}
+
+
+def _output_axes(text: str) -> dict[str, dict[int, tuple[str, int]]]:
+    """``output:axis=input:axis``, several separated by commas. Full names have colons of their own."""
+    axes: dict[str, dict[int, tuple[str, int]]] = {}
+    for item in text.split(","):
+        sides = [side.strip().rpartition(":") for side in item.split("=")]
+        if len(sides) != 2 or not all(name and axis.isascii() and axis.isdigit() for name, _, axis in sides):
+            raise ValueError(f"expected output:axis=input:axis, several separated by commas, got {text!r}")
+        (output, _, axis), (source, _, source_axis) = sides
+        axes.setdefault(output, {})[int(axis)] = (source, int(source_axis))
+    return axes
+
+
 def _flag(text: str) -> bool:
     values = {"true": True, "1": True, "false": False, "0": False}
     if text.lower() not in values:
@@ -121,38 +162,21 @@ PARAMETERS: dict[str, Callable[[str], object]] = {
     "om_model_path": _path,
     "runtime": _one_of(*RUNTIMES),
     "device_ids": _ids,
-    "slots": _only(
-        1,
-        Refusal(
-            "answers are returned from each call, so one batch is in flight per instance",
-            "raise instance_group's count",
-        ),
-    ),
-    "responses": _one_of(
-        "returned",
-        refused={"sender": Refusal("this version answers in order, from each call", "leave it out, or say 'returned'")},
-    ),
+    "slots": _slots,
+    "responses": _one_of("returned", "sender"),
     "warmup": _flag,
     "execute_timeout_ms": _milliseconds,
     "submit_timeout_ms": _milliseconds,
-    "gear_plan": _one_of(
-        "smallest",
-        refused={"measured": Refusal("answers would depend on load-time noise", "leave it out, or say 'smallest'")},
-    ),
-    "pad_value": _only(0, Refusal("gears are padded with zero rows, which are cut off again", "leave it out")),
-    "cast_inputs": _one_of(
-        "refused",
-        refused={
-            "checked": Refusal("requests are never converted", "send the om's data type, shown by `ge-core inspect`")
-        },
-    ),
+    "gear_plan": _one_of("smallest", "time"),
+    "pad_value": _pad_value,
+    "output_axes": _output_axes,
+    "cast_inputs": _one_of("refused", "checked"),
     "golden": _path,
     "tp_size": _only(1, Refusal("one om runs on one device", "compile the model for one device")),
 }
 
 _COMPILED = "gears and precision are compiled into the om", "pass it to `ge-core compile`"
 REFUSED: dict[str, Refusal] = {
-    "output_axes": Refusal("outputs are cut along axis 0 where the om allows it", "leave it out"),
     "tp_output": Refusal("one om runs on one device", "leave it out"),
     "static_model": Refusal("the om itself says whether it is static", "leave it out"),
     "device_exec_blocks": Refusal("an instance owns its streams", "raise instance_group's count"),

@@ -1,19 +1,23 @@
 """Triton requests → rows → responses. Speaks to Triton through the `pb_utils` module that is passed in."""
 
 import ctypes
+import gc
 import json
 import os
-import time
+import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core import isolated, operations, options, triton_config
-from ge_core.batching import Part, plan
+from ge_core import isolated, operations, options, triton_config, warmup
+from ge_core.batching import Part, plan, plan_by_cuts
 from ge_core.session import InferenceSession
-from ge_core_pyx import dtypes
+from ge_core.triton_requests import Reader, RequestError
+from ge_core.triton_responses import Answers, Kept, Output, region
+from ge_core_pyx import watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
 
 
@@ -39,7 +43,7 @@ def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None)
     content = config.as_dict()
     settings = options.parse(_parameters(content), defaults=defaults)
     om = find_om(settings, Path(pb_utils.get_model_dir()))
-    triton_config.complete(content, isolated.describe(om, settings.runtime))
+    triton_config.complete(content, isolated.describe(om, settings.runtime), settings.cast_inputs == "checked")
     return config
 
 
@@ -60,27 +64,39 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     """
     refuse_numpy_2(pb_utils)
     tune_allocator()
+    if (worker := region()) is not None:
+        watchdog.start(worker)
     config = json.loads(args["model_config"])
     settings = options.parse(_parameters(config), defaults=defaults)
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
     instance, count = instance_of(config, args["model_instance_name"])
     devices = options.devices_of(settings.device_ids, instance, count)
-    if len(devices) > 1:
-        raise ValueError(
-            f"device_ids: this instance would own devices {', '.join(map(str, devices))}, and an instance runs on one; "
-            f"set instance_group's count to {len(settings.device_ids)}"
-        )
-    limits = {"execute_timeout_ms": settings.execute_timeout_ms, "submit_timeout_ms": settings.submit_timeout_ms}
-    session = InferenceSession(om, runtime=settings.runtime, device_id=devices[0], **limits)
+    session = InferenceSession(
+        om,
+        runtime=settings.runtime,
+        device_ids=devices,
+        slots=settings.slots,
+        submit_timeout_ms=settings.submit_timeout_ms,
+        execute_timeout_ms=settings.execute_timeout_ms,
+        output_axes=settings.output_axes,
+        pad_value=settings.pad_value,
+        gear_plan=settings.gear_plan,
+    )
+    served = session
     try:
-        model = ServedModel(pb_utils, session, triton_config.bind(config, session.description))
-        warm_up_ms = model.warm_up() if settings.warmup else None
-        _log_load(pb_utils.Logger, config, session, warm_up_ms)
-        model.operations = operations.begin(pb_utils, args, settings, session, instance)
+        kind = SendingModel if settings.responses == "sender" else ServedModel
+        binding = triton_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
+        served = kind(pb_utils, session, binding, settings.slots * len(devices))
+        times = warmup.warm_up(session, settings.slots * len(devices)) if settings.warmup else {}
+        _log_load(pb_utils.Logger, config, session, settings, times)
+        served.operations = operations.begin(pb_utils, args, settings, session, instance, times)
     except BaseException:
-        session.close()
+        served.close()
         raise
-    return model
+    # What was made so far lives as long as the model: collections between requests need not look at it again.
+    gc.collect()
+    gc.freeze()
+    return served
 
 
 def find_om(settings: options.ServingOptions, version_folder: Path) -> Path:
@@ -136,71 +152,86 @@ def tune_allocator() -> None:
         mallopt(m_top_pad, 64 << 20)
 
 
-class RequestError(ValueError):
-    """A request that does not fit the model; its sender is told."""
+class Answer:
+    """One request on its way: its inputs until they are copied, and the response that is being filled."""
+
+    feed = response = sender = error = None
+    rows = 0
+    parts = 0  # executions that its rows are still awaited from
+
+    def __init__(self, request):
+        self.request = request
+        self.kept: list[Kept] = []
 
 
-class _Call(NamedTuple):
-    """One accepted request. `rows` is None for a model that cannot be cut by rows."""
+class Flight:
+    """One execution: whose rows it holds, and what runs it."""
 
-    position: int  # of its response
-    arrays: list[np.ndarray]  # in the order of the model's inputs
-    rows: int | None
-    wanted: set[str]  # names of outputs
+    work = None  # a Batch, a Future, or the error that kept it from starting
+
+    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]]):
+        self.rows, self.parts = rows, parts
+        for answer, _ in parts:
+            answer.parts += 1
 
 
 class ServedModel:
-    """Answers Triton's requests with one session.
+    """Answers Triton's requests with one session, each call's before it returns.
 
-    Answers are views of the session's pinned output: Triton copies them after `execute` returned and before it calls
-    again, so the batch behind them stays until the next call. A model without rows runs request by request.
+    Output tensors are taken and responses made while the device works, so that after it ends nothing is left to do but
+    to copy rows and return. Triton copies answers after `execute` returned and before it calls again.
 
     Parameters
     ----------
     pb_utils : module
     session : ge_core.InferenceSession
     binding : ge_core.triton_config.Binding
+    slots : int
+        Executions in flight at once.
     """
 
-    def __init__(self, pb_utils, session, binding: triton_config.Binding):
-        self._tensor, self._response, self._error = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.TritonError
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
+        self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
         self._log = pb_utils.Logger
-        self._session = session
+        self._session, self._slots = session, slots
         self.operations: operations.Operations | None = None  # of a model that `load` made
-        self._held = None
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
-        self._skip = int(self._by_rows)  # leading dims of a request that are free
-        self._inputs = tuple(
-            (bound.name, np.dtype(dtypes.by_name(bound.spec.dtype).numpy), bound.spec.shape[self._skip :], bound.spec)
-            for bound in binding.inputs
-        )
-        self._input_names = tuple(bound.spec.name for bound in binding.inputs)
-        multiples = dict(zip((spec.name for spec in description.outputs), description.row_multiples, strict=True))
-        self._outputs = tuple((bound.name, bound.spec.name, multiples[bound.spec.name]) for bound in binding.outputs)
+        self._reader = Reader(session, binding)
+        places = {spec.name: place for place, spec in enumerate(description.outputs)}
+        self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
+        self._input_names = tuple(spec.name for spec in description.inputs)
+        self._sent: list[Kept] = []  # Triton may still be reading these
+        for context in session.contexts:
+            watchdog.guard(context)
 
-    def warm_up(self) -> float:
-        """Runs every gear once on zeros, so that a model which cannot run fails at load. Blocks; milliseconds taken."""
-        began = time.perf_counter()
-        if self._by_rows:
-            for gear in self._gears:
-                with self._session.borrow(gear) as batch:
-                    batch.run()
-        elif not self._session.description.gears:
-            self._session.run(None, {spec.name: np.zeros(spec.shape, dtype) for _, dtype, _, spec in self._inputs})
-        return (time.perf_counter() - began) * 1e3
+    def _output(self, bound, places) -> Output:
+        place = places[bound.spec.name]
+        multiple = self._session.description.row_multiples[place]
+        return Output(bound.name, place, bound.spec.dtype, bound.spec.shape[1:], multiple)
 
-    def execute(self, requests: Sequence) -> list:
+    def execute(self, requests: Sequence) -> list | None:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
-        if self.operations is not None and (reason := self.operations.refusing):
-            return [self._failure(reason, self._error.UNAVAILABLE) for _ in requests]
+        if len(requests) == 1 and self._by_rows and (response := self._alone(requests[0])) is not None:
+            return [response]
+        answers = [Answer(request) for request in requests]
         try:
-            return self._answer(requests)
+            flights: deque[Flight] = deque()
+            for flight in self._plan(self._read(answers)):
+                if len(flights) == self._slots:
+                    self._land(flights.popleft())
+                flights.append(self._start(flight))
+            while flights:
+                self._land(flights.popleft())
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            self._log.log_error(f"GE Backend: {message}")
-            return [self._failure(message, self._error.INTERNAL) for _ in requests]
+            self._fail(answers, error)
+        responses = []
+        for answer in answers:
+            responses.append(self._final(answer))
+            answer.request = answer.response = answer.feed = None  # Triton frees the inputs after it has answered
+            self._sent += answer.kept
+        return responses
 
     def is_ready(self) -> bool:
         """Whether requests can run now. From any thread; never blocks."""
@@ -210,183 +241,225 @@ class ServedModel:
         """Frees the device. Calling it again does nothing."""
         if self.operations is not None:
             self.operations.close()
-        self._release()
+        for context in self._session.contexts:
+            watchdog.release(context)
         self._session.close()
 
-    def _borrow(self, rows: int):
-        """The batch for so many rows: the last call's one if it had as many, which spares its views."""
-        if self._held is None or self._held.rows != rows:
-            self._release()
-            self._held = self._session.borrow(rows)
-        return self._held
-
-    def _release(self):
-        if self._held is not None:
-            held, self._held = self._held, None
-            held.close()
-
-    def _answer(self, requests):
-        responses, calls, rows = [None] * len(requests), [], 0
-        for position, request in enumerate(requests):
-            try:
-                call = self._read(position, request)
-            except RequestError as error:
-                responses[position] = self._failure(str(error), self._error.INVALID_ARG)
-            else:
-                calls.append(call)
-                rows += call.rows or 0
-        if not self._by_rows:
-            self._run_each(calls, responses)
-        elif rows > self._gears[-1]:
-            self._run_parts(calls, responses)
-        elif calls:
-            self._run_together(calls, rows, responses)
-        return responses
-
-    def _read(self, position, request) -> _Call:
-        given = {tensor.name(): tensor for tensor in request.inputs()}
-        arrays, rows, skip = [], None, self._skip
-        for name, dtype, dims, spec in self._inputs:
-            tensor = given.get(name)
-            if tensor is None:
-                raise RequestError(f"input '{name}' is missing; expected {self._expected(spec)}")
-            array = _array(tensor, name)
-            shape = array.shape
-            if array.dtype != dtype or (shape[skip:] != dims and not _fits(shape[skip:], dims)) or len(shape) < skip:
-                raise RequestError(f"input '{name}': expected {self._expected(spec)}, got {_came(array)}")
-            if skip and shape[0] != rows:
-                if rows is not None or not shape[0]:
-                    wanted = f"{rows} rows as in '{self._inputs[0][0]}'" if rows else "at least 1 row"
-                    raise RequestError(f"input '{name}': expected {wanted}, got {_came(array)}")
-                rows = shape[0]
-            arrays.append(array)
-        if len(given) != len(arrays):
-            known = [name for name, *_ in self._inputs]
-            extra = ", ".join(f"'{name}'" for name in given if name not in known)
-            raise RequestError(f"input {extra} is not one of this model's: {', '.join(known)}")
-        return _Call(position, arrays, rows, request.requested_output_names())
-
-    def _run_together(self, calls: list[_Call], total: int, responses: list):
-        """The usual case: one execution, each request a range of its rows, answered by views.
-
-        The responses are made before the run, so that nothing but returning them is left to do after it.
-        """
+    def _alone(self, request):
+        """The answer of a request that came alone, in as few steps as there can be; None: it does not fit a gear."""
         try:
-            batch, row = self._borrow(total), 0
-            for position, arrays, rows, wanted in calls:
-                for name, array in zip(self._input_names, arrays, strict=True):
-                    batch.write(name, row, array)
-                outputs, tensors = batch.outputs, []
-                for name, own_name, multiple in self._outputs:
-                    if name in wanted:
-                        array = outputs[own_name]
-                        if rows != total:
-                            array = array[row * multiple : (row + rows) * multiple]
-                        tensors.append(self._tensor(name, array))
-                responses[position] = self._response(tensors)
-                row += rows
-            batch.run()
+            feed = self._reader.read(request)
+            rows = feed.rows
+            if rows > self._gears[-1] or self._session.cuts is not None:
+                return None
+            batch = self._session.launch(rows, ((feed, 0, 0, rows),))
+            kept, response = self._respond(request, rows)
+            batch.collect([(one.output.index, one.target, 0, rows, 0) for one in kept])
         except Exception as error:
-            self._fail(calls, error, responses)
-            self._release()
+            return self._response(output_tensors=[], error=self._told(error))
+        for one in kept:
+            one.sent = True
+        self._sent += kept
+        return response
 
-    def _run_parts(self, calls: list[_Call], responses: list):
-        """More rows than the largest gear: several executions, their rows copied into arrays of the requests' own."""
-        self._release()
-        results: list[dict] = [{} for _ in calls]
-        for execution in plan([call.rows for call in calls], self._gears):
+    def _respond(self, request, rows: int) -> tuple[list[Kept], object]:
+        """(tensors that the rows are to be copied into, the response over them); made while the device works."""
+        if self._sent:
+            self._reclaim()
+        answers = self._answers
+        kept = [answers.take(output, rows) for output in answers.wanted(request.requested_output_names())]
+        return kept, self._response([one.tensor for one in kept])
+
+    def _reclaim(self):
+        for kept in self._sent:
+            self._answers.give(kept)
+        self._sent.clear()
+
+    def _final(self, answer: Answer):
+        """The response of an answer that no execution is awaited for; its tensors count as sent."""
+        if answer.error is None and (answer.response is None or answer.parts):
+            answer.error = self._error("the request was not answered", self._error.INTERNAL)
+        if answer.error is not None:
+            return self._response(output_tensors=[], error=answer.error)
+        for kept in answer.kept:
+            kept.sent = True
+        return answer.response
+
+    def _read(self, answers: Sequence[Answer]) -> list[Answer]:
+        """Those whose request fits the model; the others get their error."""
+        good = []
+        for answer in answers:
             try:
-                with self._session.borrow(execution.rows) as batch:
-                    for number, start, row, count in execution.parts:
-                        for name, array in zip(self._input_names, calls[number].arrays, strict=True):
-                            batch.write(name, row, array[start : start + count])
-                    batch.run()
-                    for part in execution.parts:
-                        self._copy_out(batch.outputs, part, calls[part.request], results[part.request])
+                answer.feed = self._reader.read(answer.request)
+                answer.rows = answer.feed.rows
+                good.append(answer)
             except Exception as error:
-                self._fail([calls[part.request] for part in execution.parts], error, responses)
-        for call, result in zip(calls, results, strict=True):
-            if responses[call.position] is None:
-                responses[call.position] = self._response([self._tensor(*item) for item in result.items()])
+                answer.error = self._told(error)
+        return good
 
-    def _copy_out(self, outputs, part: Part, call: _Call, result: dict):
-        for name, own_name, multiple in self._outputs:
-            if name in call.wanted:
-                array = outputs[own_name][part.row * multiple : (part.row + part.count) * multiple]
-                if name not in result:
-                    result[name] = np.empty((call.rows * multiple, *array.shape[1:]), array.dtype)
-                result[name][part.start * multiple : (part.start + part.count) * multiple] = array
+    def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
+        """Which rows run together; a model without rows runs request by request."""
+        cuts = self._session.cuts
+        if not self._by_rows or (len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None):
+            return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
+        rows = [answer.rows for answer in answers]
+        executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)
+        return [
+            Flight(execution.rows, [(answers[part.request], part) for part in execution.parts])
+            for execution in executions
+        ]
 
-    def _run_each(self, calls: list[_Call], responses: list):
-        """A model without rows: each request is an execution; the session copies its outputs out."""
-        for call in calls:
-            wanted = [output for output in self._outputs if output[0] in call.wanted]
-            try:
-                feeds = dict(zip(self._input_names, call.arrays, strict=True))
-                arrays = self._session.run([own_name for _, own_name, _ in wanted], feeds)
-            except Exception as error:
-                self._fail([call], error, responses)
+    def _start(self, flight: Flight) -> Flight:
+        """Copies the rows in and starts the device; waits for a free slot. An error is kept in the flight."""
+        try:
+            if not self._by_rows:
+                ((answer, _),) = flight.parts
+                flight.work = self._session.submit(answer.feed)
+                return flight
+            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.parts]
+            flight.work = self._session.launch(flight.rows, puts)
+            self._prepare(flight)
+        except Exception as error:
+            if flight.work is not None:
+                flight.work.close()
+            flight.work = error
+        return flight
+
+    def _prepare(self, flight: Flight):
+        for answer, _ in flight.parts:
+            if answer.response is None:
+                answer.kept, answer.response = self._respond(answer.request, answer.rows)
+
+    def _land(self, flight: Flight) -> None:
+        """Waits for the device and copies the rows out. Whatever happens, the flight's parts are no longer awaited."""
+        try:
+            if isinstance(flight.work, Exception):
+                raise flight.work
+            if self._by_rows:
+                self._copy_rows(flight)
             else:
-                tensors = [self._tensor(name, array) for (name, _, _), array in zip(wanted, arrays, strict=True)]
-                responses[call.position] = self._response(tensors)
+                self._take_arrays(flight)
+        except Exception as error:
+            self._fail([answer for answer, _ in flight.parts], error)
+        finally:
+            for answer, _ in flight.parts:
+                answer.parts -= 1
 
-    def _fail(self, calls: Sequence[_Call], error: Exception, responses: list):
-        self._log.log_error(f"GE Backend: {len(calls)} request(s) failed: {type(error).__name__}: {error}")
-        for call in calls:
-            responses[call.position] = self._failure(str(error), self._code(error))
+    def _copy_rows(self, flight: Flight):
+        flight.work.collect(
+            [
+                (kept.output.index, kept.target, part.row, part.count, part.start)
+                for answer, part in flight.parts
+                for kept in answer.kept
+            ]
+        )
+
+    def _take_arrays(self, flight: Flight):
+        arrays = flight.work.result()
+        for answer, _ in flight.parts:
+            outputs = self._answers.wanted(answer.request.requested_output_names())
+            tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
+            answer.response = self._response(tensors)
+
+    def _fail(self, answers: Sequence[Answer], error: Exception):
+        for answer in answers:
+            answer.error = self._told(error)
+
+    def _told(self, error: Exception):
+        """An error as the client is told it. All but the client's own mistakes are logged."""
         if self.operations is not None:
-            self.operations.failed(error, len(calls), type(error).__name__)
-
-    def _code(self, error: Exception) -> int:
+            self.operations.failed(error)
+            if isinstance(error, UnsupportedError) and (reason := self.operations.refusing):
+                return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
+        if isinstance(error, RequestError):
+            return self._error(str(error), self._error.INVALID_ARG)
+        self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
-            return self._error.UNAVAILABLE  # UnsupportedError: the session closed itself after a device error
+            return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
         if isinstance(error, ValueError) and not isinstance(error, AclError):
-            return self._error.INVALID_ARG
-        return self._error.INTERNAL
-
-    def _failure(self, message: str, code: int):
-        return self._response(output_tensors=[], error=self._error(message, code))
-
-    def _expected(self, spec) -> str:
-        dims = ["rows", *spec.shape[1:]] if self._by_rows else spec.shape
-        text = ", ".join("?" if dim is None else str(dim) for dim in dims)
-        return f"{dtypes.by_name(spec.dtype).triton} [{text}]"
+            return self._error(str(error), self._error.INVALID_ARG)
+        known = isinstance(error, AclError)
+        return self._error(str(error) if known else f"{type(error).__name__}: {error}", self._error.INTERNAL)
 
 
-def _fits(shape: tuple[int, ...], dims: tuple[int | None, ...]) -> bool:
-    """Whether a shape agrees with dims of which some are open; the session checks those against its gears."""
-    return len(shape) == len(dims) and all(dim is None or dim == size for size, dim in zip(shape, dims, strict=True))
+class SendingModel(ServedModel):
+    """Answers through Triton's response senders, so that several batches are in flight in one process.
 
+    `execute` starts the device and returns once there is a free slot for the next call: so many batches are in flight,
+    and Triton gathers the next one as late as possible. One thread waits for the batches in the order they were
+    started and sends their answers. Each request gets exactly one answer, and `execute` raises nothing: Triton's server
+    does not survive an exception out of `execute` after an answer, nor a second look at an answered request.
+    """
 
-def _array(tensor, name: str) -> np.ndarray:
-    try:
-        return tensor.as_numpy()
-    except Exception:  # of a type that the stub alone knows; BF16 has no array
-        raise RequestError(
-            f"input '{name}': BF16 is not taken; send FP32 or FP16 as the model's metadata says"
-        ) from None
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
+        super().__init__(pb_utils, session, binding, slots)
+        self._final_flag = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+        self._flights: SimpleQueue[Flight | None] = SimpleQueue()
+        self._free = threading.Semaphore(slots - 1)  # this call's slot is taken already
+        self._thread = threading.Thread(target=self._send_all, name="ge_core answers", daemon=True)
+        self._thread.start()
 
+    def execute(self, requests: Sequence) -> None:
+        """Starts the device; answers are sent when it is done. Blocks until a slot is free for the next call."""
+        answers, flights = [Answer(request) for request in requests], []
+        try:
+            for answer in answers:
+                answer.sender = answer.request.get_response_sender()
+            flights = self._plan(self._read(answers))
+        except Exception as error:
+            self._fail(answers, error)
+        for answer in answers:
+            if answer.error is not None:
+                self._send(answer)
+        for flight in flights:
+            self._flights.put(self._start(flight))
+            self._free.acquire()
 
-def _came(array: np.ndarray) -> str:
-    name = "BYTES" if array.dtype.kind in "OSU" else dtypes.by_numpy(array.dtype).triton
-    return f"{name} {list(array.shape)}"
+    def close(self) -> None:
+        """Waits for the answers in flight, then frees the device. Calling it again does nothing."""
+        self._flights.put(None)
+        self._thread.join()
+        super().close()
+
+    def _send_all(self):
+        while (flight := self._flights.get()) is not None:
+            self._land(flight)
+            for answer, _ in flight.parts:
+                if not answer.parts:
+                    self._send(answer)
+            self._free.release()
+
+    def _send(self, answer: Answer):
+        try:
+            if answer.error is None and (lacks := self._answers.lacks_room(answer.kept)):
+                answer.error = self._error(lacks, self._error.UNAVAILABLE)
+            answer.sender.send(self._final(answer), self._final_flag)
+        except Exception as error:
+            self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
+        for kept in answer.kept:
+            self._answers.give(kept)
+        answer.request = answer.response = answer.feed = answer.kept = None
 
 
 def _parameters(config: Mapping) -> dict[str, str]:
     return {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
 
 
-def _log_load(logger, config: Mapping, session, warm_up_ms: float | None) -> None:
+def _log_load(logger, config: Mapping, session, settings, times: Mapping[str, float]) -> None:
     description, stats = session.description, session.stats()
     runtime = (
         "cpu (the CPU implementation of AscendCL, no NPU)" if description.runtime == "cpu" else description.runtime
     )
-    gears = f"{description.gear_kind} gears {', '.join(map(str, description.gears))}" if description.gears else "static"
-    warm_up = f"warmed up in {warm_up_ms:.1f} ms" if warm_up_ms is not None else "not warmed up"
+    kind = "range of shapes" if description.gear_kind == "range" else "static"
+    gears = f"{description.gear_kind} gears {', '.join(map(str, description.gears))}" if description.gears else kind
+    ids = session.device_ids
+    devices = f"device {ids[0]}" if len(ids) == 1 else f"devices {', '.join(map(str, ids))}"
+    warm_up = "every gear warmed up" if times else "not warmed up"
     logger.log_info(
-        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, device "
-        f"{session.device_id}; {gears}; max_batch_size {config['max_batch_size']}; {stats['device_bytes']:,} bytes of "
-        f"device memory, {stats['pinned_bytes']:,} bytes pinned; {warm_up}"
+        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, "
+        f"{devices}; {gears}; max_batch_size {config['max_batch_size']}; {settings.slots} slot(s), responses "
+        f"{settings.responses}; {stats['device_bytes']:,} bytes of device memory, {stats['pinned_bytes']:,} bytes "
+        f"pinned; {warm_up}"
     )
     for sentence in options.unknown_environment(os.environ):
         logger.log_warn(f"GE Backend: {sentence}")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ge_core import batching
-from ge_core_pyx import device, errors, executor, model, om
+from ge_core_pyx import batch, device, errors, executor, feeds, model, om
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,8 @@ class InferenceSession:
     description : ModelDescription
     budget : ge_core_pyx.slot.Budget
         Bytes taken on each device; None for range models, which grow.
+    cuts : list of list of int, or None
+        With ``gear_plan="time"``: entry n, how n rows are cut into executions.
 
     Raises
     ------
@@ -217,6 +219,7 @@ class InferenceSession:
         )
         opened = device.open_runtime(runtime)
         absolute = _checked(path, opened.kind)
+        self.cuts = None
         self._executor = executor.Executor(opened, ids, absolute, slots, *limits)
         try:
             self.description = _described(self._executor.description, absolute, opened)
@@ -240,15 +243,16 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        self._executor.set_cuts(batching.cuts(gears, times))
+        self.cuts = batching.cuts(gears, times)
+        self._executor.set_cuts(self.cuts)
 
     def _time(self, rows, repeats=3):
-        with self.borrow(rows) as batch:
-            batch.run()
+        with self.borrow(rows) as borrowed:
+            borrowed.run()
             best = float("inf")
             for _ in range(repeats):
                 began = time.perf_counter()
-                batch.run()
+                borrowed.run()
                 best = min(best, time.perf_counter() - began)
         return best * 1e3
 
@@ -288,11 +292,12 @@ class InferenceSession:
         """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or
-        the future died, so results must be taken. Arguments and errors are those of run().
+        the future died, so results must be taken. Arguments and errors are those of run(); a Feed of stage() is taken
+        in place of the dict.
         """
         return self._executor.submit(output_names, inputs)
 
-    def borrow(self, rows: int | None = None, shapes=None) -> executor.Batch:
+    def borrow(self, rows: int | None = None, shapes=None) -> batch.Batch:
         """Borrow a slot: fill pinned views, run, read pinned views, without a copy.
 
         Parameters
@@ -302,9 +307,32 @@ class InferenceSession:
         shapes : mapping of input name to shape, optional
             Instead of rows, for models with other gears or ranges.
         """
-        return self._executor.borrow(rows, shapes)
+        return batch.Batch(self._executor, rows, shapes)
 
-    def register_memory(self, array) -> executor.Registration:
+    def stage(self, values: list) -> feeds.Feed:
+        """Check one request's inputs and hold them, without a copy, for `Batch.put` (requests gathered in one batch) or
+        submit().
+
+        Parameters
+        ----------
+        values : list of ndarray, buffer or DLPack capsule
+            In the order of get_inputs(). They must not change until they were put.
+
+        Raises
+        ------
+        ValueError
+            A wrong dtype or shape, or inputs with different numbers of rows.
+        """
+        return self._executor.stage(values)
+
+    def launch(self, rows: int, puts) -> batch.Batch:
+        """Borrow a batch of `rows`, `Batch.put` each (feed, row, first, count) of `puts`, start it and return it.
+
+        Blocks while no slot is free, at most `submit_timeout_ms`. `Batch.collect` is its other half.
+        """
+        return batch.launch(self._executor, rows, puts)
+
+    def register_memory(self, array) -> batch.Registration:
         """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
 
         run() then skips the copy into pinned memory for inputs that lie in it and fill their gear. Elsewhere nothing
@@ -314,7 +342,7 @@ class InferenceSession:
         ----------
         array : writable C-contiguous ndarray or buffer
         """
-        return self._executor.register(array)
+        return batch.Registration(self._executor, array)
 
     def recover(self) -> None:
         """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.
@@ -331,6 +359,11 @@ class InferenceSession:
     def native_handles(self, rows: int) -> dict:
         """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
         return self._executor.handles(rows)
+
+    @property
+    def contexts(self) -> list:
+        """The session's ge_core_pyx.device.Context on each of its devices."""
+        return [device.context for device in self._executor.devices]
 
     def sample_stages(self, every: int) -> None:
         """Time the stages of every n-th batch of each slot from now on (0, the default: of none); see stages()."""

@@ -16,6 +16,7 @@ class Bound(NamedTuple):
 
     name: str  # as the configuration, and so the client, calls it
     spec: object  # ge_core.TensorSpec
+    cast: str | None = None  # the type that clients send, where it is another than the om's
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def natural(description) -> Binding:
     )
 
 
-def complete(config: dict, description) -> Binding:
+def complete(config: dict, description, casts: bool = False) -> Binding:
     """Fills what `config` leaves out from the om, in place, after comparing what it says.
 
     Parameters
@@ -72,6 +73,8 @@ def complete(config: dict, description) -> Binding:
     config : dict
         Triton's model configuration as JSON.
     description : ge_core.ModelDescription
+    casts : bool
+        Whether an input may have a wider or narrower type of the same sort than the om's.
 
     Raises
     ------
@@ -80,14 +83,14 @@ def complete(config: dict, description) -> Binding:
     """
     if not config["max_batch_size"] and not _whole_shapes(config, description):
         config["max_batch_size"] = natural(description).max_batch_size
-    binding = bind(config, description)
+    binding = bind(config, description, casts)
     for side in ("input", "output"):
         given = {entry["name"]: entry for entry in config[side]}
         config[side] = [_filled(given.get(bound.name, {}), bound, binding) for bound in getattr(binding, f"{side}s")]
     return binding
 
 
-def bind(config: Mapping, description) -> Binding:
+def bind(config: Mapping, description, casts: bool = False) -> Binding:
     """Compares a configuration with the om and pairs their tensors; outputs that it does not list are not served.
 
     Raises
@@ -97,15 +100,15 @@ def bind(config: Mapping, description) -> Binding:
     """
     batched = config["max_batch_size"] > 0
     problems = list(_batch_problems(config["max_batch_size"], description))
-    inputs, input_problems = _pair("input", config["input"], description.inputs, description, batched)
-    outputs, output_problems = _pair("output", config["output"], description.outputs, description, batched)
+    inputs, input_problems = _pair("input", config["input"], description.inputs, description, batched, casts)
+    outputs, output_problems = _pair("output", config["output"], description.outputs, description, batched, False)
     problems += input_problems + output_problems
     if problems:
         raise ConfigError(_contradiction(config, description, problems, inputs, outputs))
     return Binding(config["max_batch_size"], tuple(inputs), tuple(outputs))
 
 
-def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, batched: bool):
+def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, batched: bool, casts: bool):
     """(pairs, problems); no entries at all means every tensor of the om."""
     pairs, problems = [], []
     for entry in entries or [{"name": spec.name} for spec in specs]:
@@ -114,8 +117,9 @@ def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, b
         if spec is None:
             problems.append(f"{side} '{name}' is not in the om, which has {_quoted(spec.name for spec in specs)}")
         else:
-            pairs.append(Bound(name, spec))
-            problems += [f"{side} '{name}': {text}" for text in _differences(entry, spec, description, batched)]
+            cast = _cast(entry, spec) if casts else None
+            pairs.append(Bound(name, spec, cast))
+            problems += [f"{side} '{name}': {text}" for text in _differences(entry, spec, description, batched, cast)]
     named = [bound.spec for bound in pairs]
     if side == "input":
         problems += [f"input '{spec.name}' of the om is missing in config.pbtxt" for spec in specs if spec not in named]
@@ -124,10 +128,19 @@ def _pair(side: str, entries: Sequence[Mapping], specs: Sequence, description, b
     return pairs, problems
 
 
-def _differences(entry: Mapping, spec, description, batched: bool) -> Iterable[str]:
-    triton = triton_type(spec)
-    if triton == "TYPE_BF16":
-        yield "TYPE_BF16 is not served; compile the om with FP16 or FP32 inputs and outputs"
+def _cast(entry: Mapping, spec) -> str | None:
+    """The type that an entry asks to be converted to the om's: integers to integers, floats to floats."""
+    try:
+        asked, own = dtypes.by_triton(entry.get("data_type", "")), dtypes.by_name(spec.dtype)
+    except KeyError:
+        return None
+    sort = {0: "int", 1: "int", 2: "float"}
+    same = sort.get(asked.dlpack[0]) == sort.get(own.dlpack[0]) is not None
+    return asked.name if same and asked is not own else None
+
+
+def _differences(entry: Mapping, spec, description, batched: bool, cast: str | None) -> Iterable[str]:
+    triton = _client_type(Bound("", spec, cast))
     if entry.get("data_type", "TYPE_INVALID") not in ("TYPE_INVALID", triton):
         yield f"data_type {entry['data_type']} in config.pbtxt, {triton} in the om"
     asked, shape = _asked_dims(entry), spec.shape[1:] if batched else spec.shape
@@ -188,7 +201,7 @@ def _whole_shapes(config: Mapping, description) -> bool:
 
 
 def _filled(entry: Mapping, bound: Bound, binding: Binding) -> dict:
-    own = {"name": bound.name, "data_type": triton_type(bound.spec)}
+    own = {"name": bound.name, "data_type": _client_type(bound)}
     if not entry.get("dims"):
         own |= _dims_entry(bound.spec, binding.max_batch_size > 0)
     return dict(entry) | own
@@ -220,12 +233,16 @@ def _tensors_text(side: str, tensors: Sequence[Bound], batched: bool) -> str:
 def _tensor_text(bound: Bound, batched: bool) -> str:
     entry = _dims_entry(bound.spec, batched)
     reshape = ", reshape: { shape: [] }" if "reshape" in entry else ""
-    return f'{{ name: "{bound.name}", data_type: {triton_type(bound.spec)}, dims: {entry["dims"]}{reshape} }}'
+    return f'{{ name: "{bound.name}", data_type: {_client_type(bound)}, dims: {entry["dims"]}{reshape} }}'
 
 
 def triton_type(spec) -> str:
     """The TYPE_ name of an om's tensor."""
     return f"TYPE_{dtypes.by_name(spec.dtype).triton}"
+
+
+def _client_type(bound: Bound) -> str:
+    return f"TYPE_{dtypes.by_name(bound.cast or bound.spec.dtype).triton}"
 
 
 def _dims_text(shape: Sequence[int | None]) -> str:

@@ -115,6 +115,7 @@ cdef extern from "acl_table.h" nogil:
         aclError (*aclrtGetVersion)(int*, int*, int*) noexcept nogil
         aclError (*aclsysGetCANNVersion)(int, aclCANNPackageVersion*) noexcept nogil
         aclError (*aclrtSetOpExecuteTimeOutWithMs)(uint32_t) noexcept nogil
+        aclError (*aclrtSynchronizeDeviceWithTimeout)(int) noexcept nogil
         aclError (*aclrtHostRegisterV2)(void*, uint64_t, uint32_t) noexcept nogil
         aclError (*aclrtHostUnregister)(void*) noexcept nogil
         aclError (*aclrtGetDeviceUtilizationRate)(int, aclrtUtilizationInfo*) noexcept nogil

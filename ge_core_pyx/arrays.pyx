@@ -8,8 +8,11 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+from libc.stdint cimport int64_t
+
+from ge_core_pyx.dlpack cimport ge_dl_managed, ge_dl_tensor
 
 import math
 
@@ -19,41 +22,33 @@ from ge_core_pyx import dtypes
 
 cdef extern from *:
     """
-    #include <stdint.h>
-    typedef struct {
-      void *data;
-      struct { int32_t device_type, device_id; } device;
-      int32_t ndim;
-      struct { uint8_t code, bits; uint16_t lanes; } dtype;
-      int64_t *shape, *strides;
-      uint64_t byte_offset;
-    } ge_dl_tensor;
-    typedef struct ge_dl_managed {
-      ge_dl_tensor tensor;
-      void *manager;
-      void (*deleter)(struct ge_dl_managed *);
-    } ge_dl_managed;
+    /* A Py_buffer over a capsule's memory; it holds the capsule until PyBuffer_Release. */
+    static inline void ge_core_fill(Py_buffer *view, PyObject *capsule, void *ptr, Py_ssize_t nbytes, int ndim,
+                                    int64_t *shape) {
+      Py_INCREF(capsule);
+      *view = (Py_buffer){.buf = ptr, .obj = capsule, .len = nbytes, .ndim = ndim, .shape = (Py_ssize_t *)shape};
+    }
     """
-    ctypedef struct ge_dl_device:
-        int32_t device_type
-    ctypedef struct ge_dl_type:
-        uint8_t code
-        uint8_t bits
-        uint16_t lanes
-    ctypedef struct ge_dl_tensor:
-        void* data
-        ge_dl_device device
-        int32_t ndim
-        ge_dl_type dtype
-        int64_t* shape
-        int64_t* strides
-        uint64_t byte_offset
-    ctypedef struct ge_dl_managed:
-        ge_dl_tensor tensor
-        void (*deleter)(ge_dl_managed*)
+    void ge_core_fill(Py_buffer* view, object capsule, void* ptr, Py_ssize_t nbytes, int ndim, int64_t* shape)
 
-# DLPack's device types whose memory the host can read: CPU, and pinned memory of CUDA and ROCm.
-cdef tuple HOST_DEVICES = (1, 3, 11)
+
+cdef bint on_host(int device_type) noexcept:
+    """Whether the host can read memory of a DLPack device type: CPU, and pinned memory of CUDA and ROCm."""
+    return device_type in (1, 3, 11)
+
+
+cdef Py_buffer* buffers(int count) except NULL:
+    cdef Py_buffer* result = <Py_buffer*>PyMem_Calloc(max(count, 1), sizeof(Py_buffer))
+    if result == NULL:
+        raise MemoryError()
+    return result
+
+
+cdef void release_buffers(Py_buffer* views, int count) noexcept:
+    cdef int i
+    for i in range(count):
+        PyBuffer_Release(&views[i])
+    PyMem_Free(views)
 
 
 @cython.final
@@ -93,17 +88,20 @@ cdef class _Imported:
 
 cdef object from_dlpack(value):
     """`value.__dlpack__()` as an array without a copy; bfloat16 as uint16, which numpy.from_dlpack cannot do."""
+    return from_capsule(value.__dlpack__())
+
+
+cdef object from_capsule(capsule):
     cdef _Imported owner = _Imported.__new__(_Imported)
     cdef ge_dl_managed* managed
     cdef ge_dl_tensor* tensor
     cdef Py_ssize_t itemsize, span = 1, i
-    capsule = value.__dlpack__()
     managed = <ge_dl_managed*>PyCapsule_GetPointer(capsule, b"dltensor")
     PyCapsule_SetName(capsule, b"used_dltensor")
     owner.managed = managed
     owner.capsule = capsule
     tensor = &managed.tensor
-    if tensor.device.device_type not in HOST_DEVICES:
+    if not on_host(tensor.device.device_type):
         raise ValueError(
             f"expected an array in host memory, got a DLPack tensor on device type {tensor.device.device_type}"
         )
@@ -148,10 +146,12 @@ cdef object contiguous(value, spec):
         array = value
     elif hasattr(value, "__dlpack__"):
         array = from_dlpack(value)
-        if isinstance(array, _Bits):
-            array, bits = (<_Bits>array).array, True
+    elif PyCapsule_IsValid(value, b"dltensor"):
+        array = from_capsule(value)
     else:
         array = np.asarray(value)
+    if isinstance(array, _Bits):
+        array, bits = (<_Bits>array).array, True
     if spec.dtype == "bfloat16":
         bits = bits or array.dtype.name in ("bfloat16", "uint16")
     elif bits:
@@ -187,6 +187,7 @@ cdef class Source:
         formats = dtypes.by_name(spec.dtype).buffer_formats or "H"
         self.formats[0] = ord(formats[0])
         self.formats[1] = ord(formats[len(formats) - 1])
+        self.code, self.code_bits = dtypes.by_name(spec.dtype).dlpack
         self.itemsize = spec.itemsize
         self.ndim = len(spec.shape)
         for i in range(self.ndim):
@@ -195,7 +196,9 @@ cdef class Source:
     cdef int view(self, value, Py_buffer* view) except -1:
         """A C-contiguous buffer of `value`; dtype and rank are right afterwards, dims are the caller's to check."""
         cdef bint fits = False
-        if type(value) is np.ndarray and not self.bits:
+        if PyCapsule_IsValid(value, b"dltensor"):
+            fits = self.view_capsule(value, view)
+        elif type(value) is np.ndarray and not self.bits:
             try:
                 PyObject_GetBuffer(value, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT)
                 fits = view.format[1] == 0 and (view.format[0] == self.formats[0] or view.format[0] == self.formats[1])
@@ -208,6 +211,22 @@ cdef class Source:
         if view.ndim != self.ndim:
             self.refuse(view)
         return 0
+
+    cdef bint view_capsule(self, capsule, Py_buffer* view) except *:
+        """A contiguous host tensor of the right type as a buffer; the capsule stays as it is. False: it is another."""
+        cdef ge_dl_managed* managed = <ge_dl_managed*>PyCapsule_GetPointer(capsule, b"dltensor")
+        cdef ge_dl_tensor* tensor = &managed.tensor
+        cdef Py_ssize_t nbytes = self.itemsize
+        cdef int i
+        if (
+            tensor.dtype.code != self.code or tensor.dtype.bits != self.code_bits or tensor.dtype.lanes != 1
+            or tensor.strides != NULL or not on_host(tensor.device.device_type)
+        ):
+            return False
+        for i in range(tensor.ndim):
+            nbytes *= tensor.shape[i]
+        ge_core_fill(view, capsule, <char*>tensor.data + tensor.byte_offset, nbytes, tensor.ndim, tensor.shape)
+        return True
 
     cdef int check_row(self, Py_buffer* view) except -1:
         """Every dim after the first equals the model's."""

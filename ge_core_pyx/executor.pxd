@@ -19,6 +19,7 @@ cdef class Executor:
     cdef readonly str path
     cdef readonly object description, budget
     cdef readonly bint closed
+    cdef bint by_rows
     cdef list sources, output_dtypes, cuts
     cdef tuple output_specs
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
@@ -69,8 +70,3 @@ cdef class Future:
     cdef object __weakref__
 
     cdef int settle(self, int64_t timeout_ms) except -1
-
-
-cdef class Hold:
-    cdef Executor executor
-    cdef Slot slot

@@ -2,20 +2,19 @@
 
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
-from ge_core_pyx.arrays cimport Source, view_of
+from ge_core_pyx.arrays cimport Source, buffers, release_buffers, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.slot cimport AWAITED, SCATTERED, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.feeds cimport Feed
+from ge_core_pyx.slot cimport SCATTERED, Plan, RangeSlot, Slot, Tensor
 
 import collections
 import concurrent.futures
 import math
-import operator
 import threading
 import time
 import weakref
@@ -39,20 +38,6 @@ cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_
             <char*>targets[i].buf + first * tensor.row_nbytes, <char*>slot.pinned_output.ptr + tensor.offset,
             rows * tensor.row_nbytes,
         )
-
-
-cdef Py_buffer* buffers(int count) except NULL:
-    cdef Py_buffer* result = <Py_buffer*>PyMem_Calloc(max(count, 1), sizeof(Py_buffer))
-    if result == NULL:
-        raise MemoryError()
-    return result
-
-
-cdef void release_buffers(Py_buffer* views, int count) noexcept:
-    cdef int i
-    for i in range(count):
-        PyBuffer_Release(&views[i])
-    PyMem_Free(views)
 
 
 cdef tuple shape_of(Py_buffer* view):
@@ -136,6 +121,7 @@ cdef class Executor:
                 self._add_slot(index)
         slot = (<Device>self.devices[0]).slots[0]
         self.description = slot.description
+        self.by_rows = self.description.max_rows > 0
         self.sources = [Source(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
@@ -392,7 +378,7 @@ cdef class Executor:
         for name in names:
             index = self.output_index.get(name)
             if index is None:
-                raise ValueError(f"no output {name!r}; this model has {_names(self.output_specs)}")
+                raise ValueError(f"no output {name!r}; this model has {listed(self.output_specs)}")
             wanted.append(index)
         return wanted
 
@@ -402,7 +388,7 @@ cdef class Executor:
         unknown = [name for name in feeds if name not in known]
         missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
         problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
-        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {_names(specs)}")
+        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {listed(specs)}")
 
     def run(self, names, inputs):
         """See InferenceSession.run."""
@@ -428,12 +414,18 @@ cdef class Executor:
 
     def submit(self, names, inputs):
         """See InferenceSession.submit."""
-        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
+        cdef dict feeds
         cdef Py_buffer* views
         cdef int filled = 0
         if acl.forked or self.refusing:
             self._refuse()
         wanted = self._wanted(names)
+        if type(inputs) is Feed:
+            views = (<Feed>inputs).views
+            if self.description.max_rows == 0:
+                return self._submit_whole(views, wanted)
+            return self._submit_rows(views, self._rows_of(views), wanted)
+        feeds = inputs if type(inputs) is dict else _mapping(inputs)
         views = buffers(len(self.sources))
         try:
             self._views(feeds, views, &filled)
@@ -667,13 +659,9 @@ cdef class Executor:
             sources[i] = views[i].buf
         return True
 
-    def register(self, array):
-        """See InferenceSession.register_memory."""
-        return Registration(self, array)
-
-    def borrow(self, rows=None, shapes=None):
-        """See InferenceSession.borrow."""
-        return Batch(self, rows, shapes)
+    def stage(self, list values) -> Feed:
+        """See InferenceSession.stage."""
+        return Feed.__new__(Feed, self.sources, values, self.by_rows)
 
     def handles(self, size_t rows) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
@@ -769,7 +757,7 @@ def _mapping(inputs):
     return {name: inputs[name] for name in inputs.keys()}
 
 
-def _seconds(timeout):
+def whole_ms(timeout):
     """A time limit in whole milliseconds; -1: none."""
     if timeout is None:
         return -1
@@ -791,7 +779,7 @@ def _index(specs):
     return index
 
 
-def _names(specs):
+def listed(specs):
     return ", ".join(str(spec) for spec in specs) or "none"
 
 
@@ -878,7 +866,7 @@ cdef class Future:
         AclError
             The device failed. CancelledError: the session was closed with wait=False.
         """
-        limit_ms = _seconds(timeout)
+        limit_ms = whole_ms(timeout)
         deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
         if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
             raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
@@ -933,321 +921,3 @@ cdef class Future:
         if self.parts and usable():
             for part in self.parts:
                 self.executor.release(part.slot)
-
-
-@cython.final
-cdef class Hold:
-    """Keeps a slot out of the pool; it goes back when the last object that refers to this one dies."""
-
-    def __cinit__(self, Executor executor, Slot slot):
-        self.executor = executor
-        self.slot = slot
-
-    def __dealloc__(self):
-        if self.slot is not None and usable():
-            self.executor.release(self.slot)
-
-
-@cython.final
-cdef class Registration:
-    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
-
-    cdef Executor executor
-    cdef Py_buffer view
-    cdef bint pinned, held
-    cdef tuple span
-    cdef object contexts
-
-    def __cinit__(self, Executor executor, array):
-        cdef aclError rc
-        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
-        self.held = True
-        self.executor = executor
-        self.contexts = [(<Device>device).context for device in executor.devices]
-        with self.contexts[0].bound():
-            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
-            if rc != 0:
-                api.aclGetRecentErrMsg()
-        self.pinned = rc == 0
-        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
-        if self.pinned:
-            executor.registered.append(self.span)
-
-    @property
-    def direct(self) -> bool:
-        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
-        return self.pinned
-
-    cdef void _release(self) noexcept:
-        if self.pinned:
-            self.pinned = False
-            self.executor.registered.remove(self.span)
-            try:
-                with self.contexts[0].bound():
-                    api.aclrtHostUnregister(self.view.buf)
-            except Exception:
-                pass                   # a context that is closed holds no registration
-        if self.held:
-            self.held = False
-            PyBuffer_Release(&self.view)
-
-    def close(self):
-        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
-        self._release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._release()
-
-    def __dealloc__(self):
-        if self.held and usable():
-            self._release()
-
-
-@cython.final
-cdef class Batch:
-    """One borrowed slot: fill `inputs`, `run()`, read `outputs`, all in pinned memory and without a copy.
-
-    Attributes
-    ----------
-    rows : int
-        0 for a model that is not cut by rows.
-    inputs, outputs : dict of name → ndarray, shape (rows, …)
-        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
-        back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
-    """
-
-    cdef Executor executor
-    cdef Hold hold
-    cdef Slot slot
-    cdef int plan
-    cdef readonly Py_ssize_t rows
-    cdef dict _inputs, _outputs
-
-    def __cinit__(self, Executor executor not None, rows, shapes):
-        cdef Py_ssize_t largest = executor.description.max_rows
-        if rows is not None:
-            rows = operator.index(rows)
-        if shapes is not None:
-            self._by_shapes(executor, rows, shapes)
-            return
-        if largest == 0:
-            if rows is not None:
-                raise ValueError(f"rows cannot be chosen: {executor.description.not_rows}")
-            if executor.description.gear_kind != "static":
-                raise ValueError(f"say which shapes to borrow for: {executor.description.not_rows}")
-            rows = 0
-        elif rows is None:
-            rows = largest
-        elif not 1 <= rows <= largest:
-            raise ValueError(f"rows must be 1..{largest}, got {rows}")
-        self.executor = executor
-        self.rows = rows
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows)
-
-    def _by_shapes(self, Executor executor, rows, shapes):
-        specs = executor.description.inputs
-        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
-            raise ValueError(f"expected either rows, or the shape of each of {_names(specs)}; got {rows} and {shapes}")
-        try:
-            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
-        except TypeError:
-            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
-        for spec, shape in zip(specs, wanted):
-            if len(shape) != len(spec.shape):
-                raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
-        plan, cut = executor._place(wanted)
-        if cut is not None:
-            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self.executor = executor
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = plan
-        if isinstance(self.slot, RangeSlot):
-            (<RangeSlot>self.slot).prepare(wanted)
-
-    cdef int alive(self) except -1:
-        if self.hold is None:
-            raise RuntimeError("the batch is closed")
-        return 0
-
-    cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
-
-    @property
-    def inputs(self) -> dict:
-        self.alive()
-        if self._inputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).shapes
-            else:
-                shapes = self.slot.gears[self.plan][0]
-            self._inputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
-                )
-                for i, spec in enumerate(self.executor.description.inputs)
-            }
-        return self._inputs
-
-    @property
-    def outputs(self) -> dict:
-        self.alive()
-        if self._outputs is None:
-            if isinstance(self.slot, RangeSlot):
-                shapes = (<RangeSlot>self.slot).output_shapes
-                if shapes is None:
-                    raise RuntimeError("the shapes of the outputs are known after run()")
-            else:
-                shapes = self.slot.gears[self.plan][1]
-            self._outputs = {
-                spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
-                    self.executor.output_dtypes[i], True,
-                )
-                for i, spec in enumerate(self.executor.output_specs)
-            }
-        return self._outputs
-
-    def write(self, str name not None, Py_ssize_t row, value):
-        """Copy an array of n rows into rows [row, row + n) of an input, without the GIL.
-
-        Parameters
-        ----------
-        name : str
-        row : int
-        value : ndarray, shape (n, …)
-            The input's dtype; made contiguous first where it is not. For a model without rows: the whole tensor, row 0.
-
-        Raises
-        ------
-        ValueError
-            Wrong name, dtype or shape, or rows outside the batch.
-        """
-        cdef Source source
-        cdef Py_buffer view
-        cdef Tensor* tensor
-        cdef char* target
-        self.alive()
-        index = self.executor.input_index.get(name)
-        if index is None:
-            raise ValueError(f"no input {name!r}; this model has {_names(self.executor.description.inputs)}")
-        source = self.executor.sources[index]
-        source.view(value, &view)
-        try:
-            tensor = &self.slot.plans[self.plan].inputs[<int>index]
-            target = <char*>self.slot.pinned_input.ptr + tensor.offset
-            if self.rows == 0:
-                if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
-                    raise ValueError(
-                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
-                    )
-            else:
-                source.check_row(&view)
-                if row < 0 or row > self.rows - view.shape[0]:
-                    raise ValueError(
-                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
-                    )
-                target += row * tensor.row_nbytes
-            with nogil:
-                memcpy(target, view.buf, view.len)
-        finally:
-            PyBuffer_Release(&view)
-
-    cdef int _start(self, bint finish) except -1:
-        cdef Slot slot = self.slot
-        cdef Plan* plan
-        cdef size_t rows = self.rows
-        cdef aclError rc = 0
-        cdef int i
-        self.alive()
-        if acl.forked or self.executor.refusing:
-            self.executor._refuse()
-        plan = &slot.plans[self.plan]
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(-1)
-            slot.begin()
-            if rows < plan.rows:
-                for i in range(slot.n_inputs):
-                    memset(
-                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
-                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
-                    )
-            if rc == 0:
-                rc = slot.start(self.plan, rows, NULL, 0, NULL)
-            if rc == 0 and finish:
-                rc = slot.finish(-1)
-        self.executor._count(slot, self.plan, rows)
-        if rc != 0:
-            self._fail(rc)
-        if finish and slot.sampling:
-            slot.mark(AWAITED)
-            self.executor._sample(slot, self.plan, rows)
-        return 0
-
-    def _fail(self, aclError rc):
-        cdef Slot slot = self.slot
-        try:
-            self.executor.failed(slot, rc)
-        finally:
-            self.close()
-
-    def run(self):
-        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
-
-        Raises
-        ------
-        AclError
-            The device failed; the batch is closed then.
-        """
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(True)
-
-    def start(self):
-        """Queue the execution and return; the inputs must not change before wait()."""
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(False)
-
-    def wait(self, timeout=None):
-        """Wait for start().
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
-        """
-        cdef Slot slot = self.slot
-        cdef int64_t timeout_ms = _seconds(timeout)
-        cdef aclError rc = 0
-        self.alive()
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(timeout_ms)
-        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
-            raise TimeoutError(f"the batch is not done within {timeout} s")
-        if rc != 0:
-            self._fail(rc)
-        if slot.sampling:
-            self.executor._sample(slot, self.plan, self.rows)
-
-    def close(self):
-        """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
-        self._inputs = self._outputs = None
-        self.slot = None
-        self.hold = None
-
-    def __enter__(self):
-        self.alive()
-        return self
-
-    def __exit__(self, *exception):
-        self.close()

@@ -179,7 +179,8 @@ def read_manifest(path: str | os.PathLike) -> dict[str, Any]:
     Returns
     -------
     dict
-        Keys: schema, generator, soc, name, kind, inputs, outputs, gears, ranges, exec_us, weight_bytes, work_bytes.
+        Keys: schema, generator, soc, name, kind, inputs, outputs, gears, ranges, exec_us, weight_bytes, work_bytes,
+        and aipp for models with image inputs.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def write(
 
 def check_manifest(manifest: Any) -> None:
     """Check a manifest of a CPU om. Raises ValueError naming the first thing that is wrong."""
-    _keys("the manifest", manifest, _MANIFEST_KEYS)
+    _keys("the manifest", manifest, _MANIFEST_KEYS, ("aipp",))
     if manifest["schema"] != SCHEMA or manifest["schema"] is True:
         raise ValueError(f"manifest schema: expected {SCHEMA}, got {manifest['schema']!r}")
     for key in ("generator", "soc", "name"):
@@ -272,6 +273,8 @@ def check_manifest(manifest: Any) -> None:
     _expect(gears is None or manifest["ranges"] is None, "gears", "null when there are ranges", manifest["gears"])
     _check_tensors(manifest, gears)
     _check_exec_us(manifest["exec_us"], gears)
+    if "aipp" in manifest:
+        _check_aipp(manifest, gears)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -575,3 +578,60 @@ def _check_exec_us(value: Any, gears: Any) -> None:
     else:
         ok = value is None or number(value)
     _expect(ok, "exec_us", "null, microseconds >= 0, or a list with one number for each gear", value)
+
+
+# Static and dynamic AIPP: what an image input was compiled with. name → (count, lowest, highest) of its numbers.
+_AIPP_CHANNELS = {"YUV420SP_U8": 1, "YUV400_U8": 1, "RGB888_U8": 3, "XRGB8888_U8": 4}
+_AIPP_NUMBERS = {
+    "crop": (4, 0, 2**31 - 1),  # left, top, width, height
+    "padding": (4, 0, 2**31 - 1),  # left, right, top, bottom
+    "matrix": (9, 1 - 2**31, 2**31 - 1),
+    "input_bias": (3, 0, 255),
+    "output_bias": (3, 0, 255),
+    "mean": (4, 0, 255),
+    "min": (4, -65504, 65504),
+    "var_reci": (4, -65504, 65504),
+}
+_AIPP_SWITCHES = ("rbuv_swap", "ax_swap")
+
+
+def _check_aipp(manifest: dict[str, Any], gears: Any) -> None:
+    described = manifest["aipp"]
+    inputs = {item["name"]: item for item in manifest["inputs"]}
+    _expect(isinstance(described, dict), "aipp", "an object that names inputs", described)
+    _expect(set(described) <= set(inputs), "aipp", f"names of inputs ({', '.join(inputs)})", list(described))
+    _expect(manifest["kind"] == "synthetic", "aipp", "kind 'synthetic': images are not preprocessed", manifest["kind"])
+    _expect(manifest["ranges"] is None and (not gears or gears[0] == "batch"), "aipp", "batch gears or none", described)
+    for name, item in described.items():
+        _check_aipp_input(f"aipp.{name}", item, inputs[name])
+    dynamic = [name for name, item in described.items() if item["mode"] == "dynamic"]
+    _expect(len(dynamic) <= 1, "aipp", "one dynamic input at most", dynamic)
+    for name in dynamic:
+        images = gears[1][-1][0] if inputs[name]["shape"][0] == -1 else inputs[name]["shape"][0]
+        _expect(1 <= images <= 127, f"aipp.{name}", "1 to 127 images", images)
+
+
+def _check_aipp_input(what: str, item: Any, tensor: dict[str, Any]) -> None:
+    _keys(what, item, ("mode", "format", "source"), (*_AIPP_NUMBERS, *_AIPP_SWITCHES))
+    _expect(item["mode"] in ("static", "dynamic"), f"{what}.mode", "'static' or 'dynamic'", item["mode"])
+    format, shape = item["format"], tensor["shape"]
+    known = isinstance(format, str) and format in _AIPP_CHANNELS
+    _expect(known, f"{what}.format", f"one of {', '.join(_AIPP_CHANNELS)}", format)
+    ok = tensor["dtype"] == "uint8" and len(shape) == 4 and min(shape[1:3]) > 0 and shape[3] == _AIPP_CHANNELS[format]
+    ok = ok and (format != "YUV420SP_U8" or shape[1] % 3 == 0)
+    _expect(ok, what, f"uint8 images [n, h, w, {_AIPP_CHANNELS[format]}] (YUV420SP: h is 3/2 of the image's)", shape)
+    source = item["source"]
+    _keys(f"{what}.source", source, ("dtype", "format", "shape"))
+    _expect(source["dtype"] in _DTYPES, f"{what}.source.dtype", f"one of {', '.join(_DTYPES)}", source["dtype"])
+    _expect(source["format"] in ("NCHW", "NHWC"), f"{what}.source.format", "'NCHW' or 'NHWC'", source["format"])
+    made = source["shape"]
+    ok = isinstance(made, list) and len(made) == 4 and all(_is_int(dim, 0) for dim in made[1:]) and made[0] == shape[0]
+    _expect(ok, f"{what}.source.shape", f"4 dims, the first {shape[0]}", made)
+    for key, (count, lowest, highest) in _AIPP_NUMBERS.items():
+        numbers = item.get(key, [lowest] * count)
+        types = (int, float) if key in ("min", "var_reci") else (int,)
+        ok = isinstance(numbers, list) and len(numbers) == count
+        ok = ok and all(type(number) in types and lowest <= number <= highest for number in numbers)
+        _expect(ok, f"{what}.{key}", f"{count} numbers from {lowest} to {highest}", numbers)
+    for key in _AIPP_SWITCHES:
+        _expect(type(item.get(key, False)) is bool, f"{what}.{key}", "true or false", item.get(key))

@@ -51,6 +51,7 @@ cdef class Slot:
     cdef object future                 # weak reference to the Future that started it
     cdef bint in_flight                # work was queued and not awaited yet
     cdef bint failed
+    cdef aclError noticed              # what done() met and finish() must report
     cdef const char* call              # the entry point called last
     cdef int sample_every              # 0: no batch is timed
     cdef long long batches

@@ -429,6 +429,7 @@ cdef class Slot:
             rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, <int>min(left, <int64_t>0x7fffffff))
         if rc == 0:
             self.in_flight = False
+            rc, self.noticed = self.noticed, 0
         self.mark(AWAITED)
         self.context.leave(previous)
         return rc
@@ -447,21 +448,27 @@ cdef class Slot:
             if rc == 0:
                 rc = api.aclrtStreamQuery(self.stream.handle, &status)
             self.context.leave(previous)
-        return rc != 0 or status == acl.ACL_STREAM_STATUS_COMPLETE    # an error is a result too: finish() reports it
+        if rc != 0:
+            self.noticed = rc          # asking took the stream's error away
+        return rc != 0 or status == acl.ACL_STREAM_STATUS_COMPLETE
 
     cdef bint drained(self, int timeout_ms) noexcept nogil:
         """True when nothing of this slot is queued or running on the device any more."""
         cdef aclrtContext previous
         cdef aclError rc = self.context.enter(&previous)
+        cdef bint idle = False
         if rc == 0:
-            # The first wait may report the error of a task that failed; the second then finds an empty stream.
+            # The first wait may report the error of a task that failed; the second then finds an empty stream, or a
+            # device that is lost and runs nothing any more.
             rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, timeout_ms)
             if rc != 0:
                 rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, 0)
-        if rc == 0:
+            idle = rc != acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+        if idle:
             self.in_flight = False
+            self.noticed = 0
         self.context.leave(previous)
-        return rc == 0
+        return idle
 
     @property
     def device_bytes(self) -> int:
@@ -752,8 +759,8 @@ cdef class RangeSlot(Slot):
                 check(api.aclUpdateDataBuffer(outputs.buffer(i), NULL, 0), b"aclUpdateDataBuffer")
             with nogil:
                 rc = api.aclmdlExecute(self.model.id, plan.input, plan.output)
-            check(rc, b"aclmdlExecute")
             allocated = [<size_t>api.aclGetDataBufferAddr(outputs.buffer(i)) for i in range(self.n_outputs)]
+            check(rc, b"aclmdlExecute")
             self._read_shapes()
             sizes = [plan.outputs[i].nbytes for i in range(self.n_outputs)]
             self._grow(sizes)

@@ -1,21 +1,54 @@
 """What the adapter uses of triton_python_backend_utils, so that it can be tested without a server."""
 
+import ctypes
+import mmap
+from queue import SimpleQueue
+
+import numpy as np
+
+from ge_core_pyx import feeds
+
 
 class TritonModelException(Exception):  # noqa: N818  Triton's own name
     pass
 
 
 class Tensor:
-    def __init__(self, name, array):
-        self._name, self._array = name, array
+    """`send` does what the worker does when a tensor leaves it for the first time: its memory moves into the pool."""
+
+    def __init__(self, name, array, dtype=None):
+        self._name, self._array, self._dtype = name, np.ascontiguousarray(array), dtype or array.dtype.name
+        self.sends = 0
+
+    @classmethod
+    def from_dlpack(cls, name, capsule):
+        target = feeds.Target(capsule)
+        bits = (ctypes.c_uint16 * (target.nbytes // 2)).from_address(target.address)
+        tensor = cls(name, np.ctypeslib.as_array(bits).reshape(target.shape), target.dtype)
+        tensor.capsule = capsule
+        return tensor
 
     def name(self):
         return self._name
 
     def as_numpy(self):
-        if isinstance(self._array, Exception):
-            raise self._array
+        if self._dtype == "bfloat16":
+            raise TritonModelException("bf16 has no numpy type")
         return self._array
+
+    def to_dlpack(self):
+        if self._array.dtype.kind == "O":
+            raise TritonModelException("DLPack does not have support for string tensors.")
+        return feeds.to_capsule(self._array, self._dtype)
+
+    def bits(self):
+        """What a client would receive, whatever the type."""
+        return self._array
+
+    def send(self, pool):
+        self.sends += 1
+        if pool is not None and self.sends == 1:
+            self._array = pool.place(self._array)
 
 
 class TritonError:
@@ -42,9 +75,48 @@ class InferenceResponse:
         return self._error
 
 
+class Pool:
+    """A shared-memory region that tensors move into: a file, mapped."""
+
+    def __init__(self, path, nbytes=1 << 20):
+        self.path, self._used = path, 0
+        path.write_bytes(bytes(nbytes))
+        with path.open("r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), nbytes)
+
+    def place(self, array):
+        placed = np.frombuffer(self._memory, array.dtype, array.size, self._used).reshape(array.shape)
+        placed[...] = array
+        self._used += -(-array.nbytes // 64) * 64
+        return placed
+
+
+class ResponseSender:
+    """Takes one answer, as the worker does: its outputs are copied before `send` returns."""
+
+    def __init__(self):
+        self.answers, self.fails = SimpleQueue(), False
+
+    def send(self, response, flags):
+        assert flags == PbUtils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+        if self.fails:
+            raise TritonModelException("Failed to increase the shared memory pool size")
+        for tensor in response.output_tensors():
+            tensor.send(None)
+        copies = {tensor.name(): tensor.bits().copy() for tensor in response.output_tensors()}
+        self.answers.put(response.error() or copies)
+
+
 class InferenceRequest:
     def __init__(self, inputs, wanted):
-        self._inputs, self._wanted = [Tensor(name, array) for name, array in inputs.items()], set(wanted)
+        self._inputs, self._wanted = (
+            [Tensor(name, *value) if type(value) is tuple else Tensor(name, value) for name, value in inputs.items()],
+            set(wanted),
+        )
+        self.sender = ResponseSender()
+
+    def get_response_sender(self):
+        return self.sender
 
     def inputs(self):
         return self._inputs
@@ -69,6 +141,7 @@ class PbUtils:
     """One test's module: its own log."""
 
     TritonError, Tensor, InferenceResponse = TritonError, Tensor, InferenceResponse
+    TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 
     def __init__(self, model_dir=""):
         self.Logger = Logger()

@@ -28,6 +28,15 @@ class StandIn:
         return {entry: self.counter(f"calls.{entry}") for entry in entries}
 
     @contextmanager
+    def injecting(self, entry, **fault):
+        """A fault of the stand-in at `entry`: kth, effect (call, task, hang, delay, device_lost), code, delay_us."""
+        assert self._library.acl_cpu_inject(json.dumps({"entry": entry} | fault).encode()) == 0
+        try:
+            yield
+        finally:
+            self._library.acl_cpu_fail(entry.encode(), 0, 0)
+
+    @contextmanager
     def failing(self, entry, code, kth=1):
         """The k-th next call of `entry` returns `code`."""
         assert self._library.acl_cpu_fail(entry.encode(), kth, code) == 0

@@ -1,25 +1,26 @@
 """The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
+import acl_cpu_oms
 import numpy as np
 import pytest
+from acl_cpu_oms import SLOW, container, manifest
 
 from ge_core_pyx import om
 
 ROOT = Path(__file__).parents[1]
 CONFORMANCE = ROOT / "tests/conformance"
 SOURCES = sorted(CONFORMANCE.glob("mdl_*.cpp"))
-CASES = [name for source in SOURCES for name in re.findall(r"^CASE\((\w+)", source.read_text(), re.M)]
-DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-          "uint64", "bool")  # fmt: skip
+CASES = [name for source in SOURCES for name in re.findall(r"^(?:CPU_)?CASE\((\w+)", source.read_text(), re.M)]
+
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
@@ -62,127 +63,10 @@ def openvino_folder():
     return str(Path(openvino.__file__).parent)
 
 
-# --- the models of the cases ------------------------------------------------------------------------------------------
-
-
-def tensors(rows, **rest):
-    return [
-        {"name": name, "dtype": dtype, "shape": list(shape), "tensor": name.split(":")[-1]} | rest
-        for name, dtype, shape in rows
-    ]
-
-
-def manifest(inputs, outputs, gears=None, ranges=None, format="ND", shapes=None, **rest):
-    """`shapes`: for each output one shape per gear."""
-    outputs = tensors(outputs)
-    for output, gear_shapes in zip(outputs, shapes or (), strict=False):
-        output["gear_shapes"] = gear_shapes
-    return {
-        "schema": 1, "generator": "tests", "soc": "Ascend910B3", "name": "model", "kind": "synthetic",
-        "inputs": tensors(inputs, format=format), "outputs": outputs, "gears": gears, "ranges": ranges,
-        "exec_us": None, "weight_bytes": 0, "work_bytes": 0,
-    } | rest  # fmt: skip
-
-
-STATIC = manifest([("a", "float32", [2, 3]), ("b", "int64", [2])],
-                  [("add:0:y", "float32", [2, 5]), ("z", "int32", [2, 1])])  # fmt: skip
-SLOW = manifest([("x", "float32", [4])], [("y", "float32", [1, 4])])
-WIDE = manifest([("x", "uint8", [1, 100_001])], [("y", "float32", [1, 1000])])
-BATCH = manifest(
-    [("x", "float32", [-1, 3, 8, 8])], [("node:0:y", "float32", [-1, 10])],
-    {"kind": "batch", "values": [1, 2, 4, 8]}, shapes=[[[1, 10], [2, 10], [4, 10], [8, 10]]], format="NCHW",
-)  # fmt: skip
-MODELS = {
-    "static": STATIC,
-    "soc310": STATIC | {"soc": "Ascend310P3"},
-    "soc_family": STATIC | {"soc": "Ascend910B1"},
-    "weights": STATIC | {"weight_bytes": 4096, "work_bytes": 8192},
-    "heavy": STATIC | {"weight_bytes": 2 << 20},
-    "slow": SLOW | {"exec_us": 50_000},
-    "wide": WIDE,
-    "weights_wide": WIDE,
-    "batch": BATCH,
-    "slow_batch": manifest(
-        [("x", "int8", [-1, 2])], [("y", "int8", [-1])], {"kind": "batch", "values": [1, 2]},
-        shapes=[[[1], [2]]], exec_us=[10_000, 60_000],
-    ),
-    "image": manifest(
-        [("x", "uint8", [1, 3, -1, -1])], [("y", "float32", [1, -1, -1])],
-        {"kind": "image_size", "values": [[32, 32], [64, 48]]}, shapes=[[[1, 8, 8], [1, 16, 12]]], format="NCHW",
-    ),
-    "dims": manifest(
-        [("ids", "int64", [-1, -1]), ("mask", "int64", [-1, -1])], [("y", "float16", [-1, -1, 4])],
-        {"kind": "dims", "values": [[1, 16, 1, 16], [2, 32, 2, 32]]}, shapes=[[[1, 16, 4], [2, 32, 4]]],
-    ),
-    "range": manifest(
-        [("x", "float32", [-1, 3, -1])], [("y", "float32", [-1, 7]), ("n", "int32", [4])],
-        ranges={"x": [[1, 8], [3, 3], [1, 100]]},
-    ),
-    "open": manifest([("x", "float32", [-1])], [("y", "float32", [-1])], ranges={"x": [[1, -1]]}),
-    "slow_range": manifest(
-        [("x", "float32", [-1])], [("y", "float32", [-1, 3])], ranges={"x": [[1, 8]]}, exec_us=40_000,
-    ),
-    "scalar": manifest([("s", "float32", [])], [("y", "float64", [])]),
-    "zero": manifest([("x", "float32", [0, 4]), ("n", "int8", [5])], [("y", "float32", [0, 2]), ("z", "uint8", [3])]),
-    "dtypes": manifest([(f"in_{dtype}", dtype, [2, 7]) for dtype in DTYPES],
-                       [(f"out_{dtype}", dtype, [2, 33]) for dtype in DTYPES]),
-    "long": manifest([("i" * 150, "float32", [2])], [("o" * 150, "float32", [2])]),
-}  # fmt: skip
-
-
-def patched(raw, offset, layout, *values):
-    raw = bytearray(raw)
-    struct.pack_into(layout, raw, offset, *values)
-    return bytes(raw)
-
-
-def container(text, partition=1000):
-    table = struct.pack("<I4x", 1) + struct.pack("<I4xQQ", partition, 0, len(text))
-    header = bytearray(256)
-    header[:4] = b"IMOD"
-    struct.pack_into("<II", header, 4, 256, 0x20000000)
-    struct.pack_into("<I3s", header, 156, 1, b"CPU")
-    struct.pack_into("<Q", header, 184, len(table) + len(text))
-    return bytes(header) + table + text
-
-
-def table32(raw):
-    """The same om with the table of old files."""
-    text = raw[256 + 8 + 24 :]
-    table = struct.pack("<IIII", 1, 1000, 0, len(text))
-    header = patched(patched(raw[:256], 184, "<Q", 0), 76, "<I", len(table) + len(text))
-    return header + table + text
-
-
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A folder with every om that the cases name, sound ones and damaged ones."""
     folder = tmp_path_factory.mktemp("oms")
-    for name, description in MODELS.items():
-        om.write(folder / f"{name}.om", description)
-    good = (folder / "static.om").read_bytes()
-    huge = (folder / "wide.om").read_bytes()[256 + 32 :].replace(b"100001", b"9007199254740992,9007199254740992")
-    damaged = {
-        "empty": b"",
-        "short": good[:100],
-        "magic": b"XMOD" + good[4:],
-        "truncated": good[:-10],
-        "longer": good + b"more",
-        "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
-        "zip": b"PK\x03\x04" + bytes(300),
-        "npu": patched(good, 160, "20s", b"8.1.RC1"),
-        "bundle": patched(good, 82, "B", 5),
-        "table": patched(good, 256 + 8 + 8, "<QQ", 10, len(good)),
-        "count": patched(good, 256, "<I", 0xFFFFFFFF),
-        "no_manifest": container(b"anything", 1001),
-        "bad_json": container(b'{"schema": 1,'),
-        "deep_json": container(b"[" * 100_000),
-        "unknown_key": container(good[256 + 32 :].replace(b'"name":"model"', b'"name":"model","surprise":1', 1)),
-        "huge": container(huge),
-        "table32": table32(good),
-    }
-    for name, raw in damaged.items():
-        (folder / f"{name}.om").write_bytes(raw)
+    acl_cpu_oms.write(folder)
     return folder
 
 
@@ -213,6 +97,48 @@ def test_what_is_not_supported_says_so():
     for name in absent:
         assert getattr(library, name)() == (0 if name == "aclmdlBundleCreateQueryInfo" else 207000), name
         assert name.encode() in library.aclGetRecentErrMsg(), name
+
+
+SOURCE = {"dtype": "float32", "format": "NCHW", "shape": [1, 3, 6, 6]}
+AIPP = {"mode": "static", "format": "RGB888_U8", "source": SOURCE}
+
+
+@pytest.mark.parametrize(
+    "aipp, text",
+    [
+        ([], "expected an object that names inputs"),
+        ({"y": AIPP}, "y|expected names of inputs"),
+        ({"x": AIPP | {"mode": "none"}}, "mode: expected 'static' or 'dynamic'"),
+        ({"x": AIPP | {"format": "RAW10"}}, "format"),
+        ({"x": AIPP | {"format": "XRGB8888_U8"}}, "uint8 images"),
+        ({"x": AIPP | {"format": "YUV420SP_U8"}}, "uint8 images"),
+        ({"x": AIPP | {"source": SOURCE | {"shape": [1, 3, -1, 6]}}}, "source"),
+        ({"x": AIPP | {"source": SOURCE | {"format": "ND"}}}, "source.*format"),
+        ({"x": AIPP | {"crop": [1, 2, 3]}}, "crop: expected 4 numbers"),
+        ({"x": AIPP | {"mean": [0, 0, 0, 256]}}, "mean"),
+        ({"x": AIPP | {"ax_swap": 1}}, "ax_swap: expected true or false"),
+        ({"x": AIPP | {"blur": 1}}, "unknown key 'blur'"),
+        ({"x": {"mode": "static"}}, "missing"),
+    ],
+)
+def test_bad_aipp_is_refused_by_both_readers(program, tmp_path, aipp, text):
+    image = manifest([("x", "uint8", [1, 8, 8, 3])], [("y", "float32", [1, 4])])
+    with pytest.raises(ValueError, match=text):
+        om.check_manifest(image | {"aipp": aipp})
+    path = tmp_path / "wrong.om"
+    path.write_bytes(container(json.dumps(image | {"aipp": aipp}).encode()))
+    assert "[545001]" in refusal(program, path)
+    om.write(path, image | {"aipp": {"x": AIPP}})
+    assert om.read_manifest(path)["aipp"] == {"x": AIPP}
+
+
+def test_aipp_goes_with_batch_gears_of_synthetic_models_only():
+    image = manifest([("x", "uint8", [1, 8, 8, 3])], [("y", "float32", [1, 4])], aipp={"x": AIPP})
+    om.check_manifest(image)
+    with pytest.raises(ValueError, match="images are not preprocessed"):
+        om.check_manifest(image | {"kind": "graph"})
+    with pytest.raises(ValueError, match="batch gears or none"):
+        om.check_manifest(image | {"ranges": {"x": [[1, 1], [8, 8], [8, 8], [3, 3]]}})
 
 
 # --- real graphs ------------------------------------------------------------------------------------------------------

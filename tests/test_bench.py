@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -368,6 +369,26 @@ def test_c_copies_outputs_back_as_one_piece_over_small_gaps_only():
     assert c_path.pieces_of([(0, 100), (8192, 40), (8256, 8)]) == [(0, 100), (8192, 72)]
 
 
+def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
+    try:
+        library = c_path.compile_library(tmp_path)
+    except c_path.CPathError as reason:
+        pytest.skip(str(reason))
+    case = models.synthetic_case("image", tmp_path, overhead.description("image"))
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        inputs = case.rows(1)
+        (expected,) = session.run(None, inputs)
+        calls = {}
+        for path in c_path.PATHS:
+            output = np.empty_like(expected)
+            calls[path] = c_path.CPath(library, session.native_handles(1), inputs, {"y": output}).once(path)
+            kept = weakref.ref(output)
+            del output
+            assert calls[path]() > 0
+            assert kept() is not None
+            assert np.array_equal(kept(), expected) == (path != "c-pinned")
+
+
 def test_other_settings_in_the_server_are_refused():
     child = subprocess.Popen(
         [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '60'])"],
@@ -702,13 +723,17 @@ def test_live_overhead_counts_no_allocations_and_the_calls_it_should(live_overhe
         assert calls["aclrtSynchronizeStream"] == calls["aclmdlExecuteAsync"] >= 1
 
 
-def test_overhead_of_any_om_has_no_limits(tmp_path):
-    pytest.importorskip("openvino")
-    case = models.synthetic_case("any", tmp_path, {**models.llama_description(), "exec_us": [0, 0, 0]})
+@pytest.mark.parametrize(
+    ("model", "batch", "nbytes"),
+    [(throughput.MIXED["batches"], 8, 8 * 256 * 4), (throughput.MIXED["dims"], 1, 4096 * 2)],
+)
+def test_overhead_of_any_om_is_that_of_its_largest_gear_and_has_no_limits(tmp_path, model, batch, nbytes):
+    case = models.synthetic_case("any", tmp_path, model)
     plan = overhead.Plan(rounds=2, windows=3, warm_up=1)
     report, _ = overhead.overhead(case.om, "cpu", plan=plan, say=lambda line: None)
     assert report.limits == []
-    assert {(r.model, r.batch, r.bytes_in) for r in report.records} == {("any", 8, 8 * 16 * 8)}
+    assert {(r.model, r.batch, r.bytes_in) for r in report.records} == {("any", batch, nbytes)}
+    assert {row["allocations_per_request"] for row in report.summary["overhead"]["allocations"]} == {0}
 
 
 @pytest.fixture(scope="module")
@@ -740,11 +765,22 @@ def test_live_throughput_measures_slots_and_devices(live_throughput):
     json.dumps(live_throughput.to_dict())
 
 
+def test_throughput_of_any_om_judges_memory_alone(tmp_path):
+    case = models.synthetic_case("any", tmp_path, throughput.MIXED["dims"])
+    plan = throughput.Plan(batches=6, attempts=1, requests=20, settled=10)
+    report, _ = throughput.throughput(case.om, "cpu", plan=plan, say=lambda line: None)
+    assert [(r.slots, r.batch, r.timing) for r in report.records] == [(n, 1, "declared 0 ms") for n in (1, 2, 3, 2)]
+    assert [limit.id.split(":")[0] for limit in report.limits] == ["G10", "G10"]
+    tables.show(Console(file=io.StringIO()), report, [], check=True)
+
+
 def test_overhead_and_throughput_tables_fit_and_show_limits(live_overhead, live_throughput):
     out = Console(file=io.StringIO(), width=tables.PIPE_WIDTH, highlight=False)
     report = records.Report.joined([live_overhead[0], live_throughput])
     tables.show(out, report, [], check=True)
     text = out.file.getvalue()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= tables.PIPE_WIDTH
+    assert "allocations per request of gears: run 0, submit 0, borrow 0" in text
     assert "image on CPU implementation of AscendCL" in text
     assert "stream workers sleep until work comes" in text
     assert "4 device(s), 2 slots each" in text

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOOR = {
-    "errors": 1, "locate": 1, "dtypes": 1, "om": 1, "acl": 1, "arrays": 1, "device": 2, "memory": 2, "model": 3,
-    "slot": 4, "executor": 4,
+    "errors": 1, "locate": 1, "dtypes": 1, "om": 1, "acl": 1, "dlpack": 1, "arrays": 1, "feeds": 1, "device": 2,
+    "memory": 2, "watchdog": 3, "model": 3, "slot": 4, "executor": 4, "batch": 4,
 }  # fmt: skip
 UPPER = {"cli": 6, "triton_backend": 6}  # every other module of ge_core: 5
 IMPORT = re.compile(

@@ -41,6 +41,11 @@ def test_config_comes_before_environment_before_defaults(tmp_path):
         ("execute_timeout_ms", "0", "whole number of milliseconds above 0"),
         ("warmup", "yes", "'true' or 'false'"),
         ("om_model_path", "", "expected a path"),
+        ("slots", "0", "whole number of batches above 0"),
+        ("responses", "sent", "'returned' or 'sender', got 'sent'"),
+        ("pad_value", "x=", "a number, or input=number pairs"),
+        ("output_axes", "y=x:1", "output:axis=input:axis"),
+        ("output_axes", "y:1", "output:axis=input:axis"),
     ],
 )
 def test_a_wrong_key_or_value_names_key_source_and_expectation(key, value, says):
@@ -63,12 +68,8 @@ def test_a_wrong_key_or_value_names_key_source_and_expectation(key, value, says)
         ("dump_something", "1", "acl.json"),
         ("device_exec_blocks", "2", "instance_group"),
         ("instance_exec_blocks", "2", "instance_group"),
-        ("responses", "sender", "'returned'"),
-        ("slots", "2", "instance_group"),
         ("tp_size", "2", "one device"),
-        ("cast_inputs", "checked", "ge-core inspect"),
         ("gear_plan", "measured", "'smallest'"),
-        ("pad_value", "1", "leave it out"),
     ],
 )
 def test_what_is_not_available_is_refused_by_name_with_the_alternative(key, value, instead):
@@ -84,6 +85,23 @@ def test_every_key_of_the_design_is_known():
     official = "static_model profiling dump_graph dump_data device_exec_blocks instance_exec_blocks"
     keys = f"{ours} {official}".split()
     assert [key for key in keys if key not in options.PARAMETERS and key not in options.REFUSED] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("slots", "3", 3),
+        ("responses", "sender", "sender"),
+        ("gear_plan", "time", "time"),
+        ("pad_value", "-1", -1),
+        ("pad_value", "0.5", 0.5),
+        ("pad_value", "ids=2, node:0:mask=1", {"ids": 2, "node:0:mask": 1}),
+        ("output_axes", "y:1=x:1, node:0:z:2 = x:1", {"y": {1: ("x", 1)}, "node:0:z": {2: ("x", 1)}}),
+        ("cast_inputs", "checked", "checked"),
+    ],
+)
+def test_what_a_value_means(key, text, value):
+    assert getattr(parse({key: text}, environ={}), key) == value
 
 
 def test_values_that_are_the_default_may_be_spelled_out():

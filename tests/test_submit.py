@@ -385,3 +385,15 @@ def test_device_usage():
     usage = ge_core.device_usage()
     assert 0 < usage["memory_free"] <= usage["memory_total"]
     assert set(usage) == {"cube_percent", "vector_percent", "aicpu_percent", "memory_free", "memory_total"}
+
+
+def test_an_error_that_done_met_is_still_the_result(stand_in, om):
+    with ge_core.InferenceSession(om.path, slots=2) as session:
+        feeds = om.random(3)
+        with stand_in.injecting("aclrtMemcpyAsync", kth=2, effect="task", code=507011):
+            future = session.submit(feeds)
+            while not future.done():
+                time.sleep(0.001)
+            with pytest.raises(ge_core.AclError, match="507011"):
+                future.result()
+        same(session.run(None, feeds), om.expected(feeds))

@@ -162,11 +162,6 @@ def test_an_output_of_several_rows_per_row_is_not_batched_by_itself():
             STATIC_1,
             "input 'x': data_type TYPE_STRING in config.pbtxt, TYPE_FP32 in the om",
         ),
-        (
-            {},
-            describe([("x", "bfloat16", (1, 8))], [("n:0:y", "float32", (1,))], max_rows=1),
-            "TYPE_BF16 is not served",
-        ),
     ],
 )
 def test_a_contradiction_has_both_sides(fields, description, says):

@@ -73,16 +73,17 @@
   X(aclmdlExecuteAsync)                \
   X(aclmdlUnload)
 
-#define ACL_OPTIONAL(X)             \
-  X(aclrtGetVersion)                \
-  X(aclsysGetCANNVersion)           \
-  X(aclrtSetOpExecuteTimeOutWithMs) \
-  X(aclrtHostRegisterV2)            \
-  X(aclrtHostUnregister)            \
-  X(aclrtGetDeviceUtilizationRate)  \
-  X(aclrtCreateEventExWithFlag)     \
-  X(aclrtDestroyEvent)              \
-  X(aclrtRecordEvent)               \
+#define ACL_OPTIONAL(X)                \
+  X(aclrtGetVersion)                   \
+  X(aclsysGetCANNVersion)              \
+  X(aclrtSetOpExecuteTimeOutWithMs)    \
+  X(aclrtSynchronizeDeviceWithTimeout) \
+  X(aclrtHostRegisterV2)               \
+  X(aclrtHostUnregister)               \
+  X(aclrtGetDeviceUtilizationRate)     \
+  X(aclrtCreateEventExWithFlag)        \
+  X(aclrtDestroyEvent)                 \
+  X(aclrtRecordEvent)                  \
   X(aclrtEventElapsedTime)
 
 typedef struct acl_table {

@@ -160,7 +160,7 @@ CASE(execute_short_buffer, "3.9 length + 64 < model size → 500002 with E13025;
   }
 }
 
-CASE(execute_host_memory, "3.9 device memory only (cpu-only)") {
+CPU_CASE(execute_host_memory, "3.9 device memory only (cpu-only)") {
   Device device;
   Loaded model("static");
   char host[64] = {};
@@ -170,7 +170,7 @@ CASE(execute_host_memory, "3.9 device memory only (cpu-only)") {
   CODE(ACL_ERROR_GE_PARAM_INVALID, aclmdlExecute(model.id, model.in.it, model.out.it));
 }
 
-CASE(execute_freed_memory, "3.4 memory freed while queued work uses it is noticed (cpu-only)") {
+CPU_CASE(execute_freed_memory, "3.4 memory freed while queued work uses it is noticed (cpu-only)") {
   Device device;
   {
     Loaded slow("slow"), model("slow");
@@ -196,7 +196,7 @@ CASE(mix_sync_async, "3.9 aclmdlExecute and ExecuteAsync on one static id → 50
   }
 }
 
-CASE(two_streams_at_once, "3.9 one id on two streams at once (cpu-only); afterwards is fine") {
+CPU_CASE(two_streams_at_once, "3.9 one id on two streams at once (cpu-only); afterwards is fine") {
   Device device;
   {
     Loaded model("slow");
@@ -239,7 +239,7 @@ CASE(two_loads_at_once, "3.9 N loads run on N streams, each with its own results
   }
 }
 
-CASE(shared_work_memory, "3.9 work memory in use by two running models is noticed (cpu-only)") {
+CPU_CASE(shared_work_memory, "3.9 work memory in use by two running models is noticed (cpu-only)") {
   Device device;
   {
     Buffer work(8192);
@@ -258,7 +258,7 @@ CASE(shared_work_memory, "3.9 work memory in use by two running models is notice
   }
 }
 
-CASE(declared_time, "5 the declared time of a model is kept, per gear (cpu-only)") {
+CPU_CASE(declared_time, "5 the declared time of a model is kept, per gear (cpu-only)") {
   Device device;
   {
     Loaded model("slow");  // 50 ms
@@ -439,7 +439,7 @@ CASE(batch_writes_gear, "3.9 the setter writes uint64 where there is room, else 
   expect_batch_rows(model, 2);
 }
 
-CASE(gear_buffer_reused, "3.9 a gear buffer rewritten while an execution reads it is noticed (cpu-only)") {
+CPU_CASE(gear_buffer_reused, "3.9 a gear buffer rewritten while an execution reads it is noticed (cpu-only)") {
   Device device;
   {
     Loaded slow("slow"), model("batch");

@@ -27,6 +27,9 @@ extern std::string folder;
   static const bool added_##name = (cases().push_back({#name, rule, case_##name}), true); \
   static void case_##name()
 
+// Needs the CPU implementation: its hooks, its configuration, its oms, or strictness that no device promises.
+#define CPU_CASE(name, rule) CASE(name, rule)
+
 [[noreturn]] inline void failed(const char* file, int line, const std::string& what) {
   const char* text = aclGetRecentErrMsg();
   fprintf(stderr, "%s:%d: %s\n%s\n", file, line, what.c_str(), text ? text : "");

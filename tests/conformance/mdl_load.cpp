@@ -89,11 +89,11 @@ CASE(load_zip, "5.2 an OM2 archive is no om") {
   Device device;
   refused(ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID, "zip", "ZIP");
 }
-CASE(load_foreign, "5.2 an om compiled for an NPU is refused by name (cpu-only)") {
+CPU_CASE(load_foreign, "5.2 an om compiled for an NPU is refused by name (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID, "npu", "NPU");
 }
-CASE(load_bundle, "5.2 bundles are not supported (cpu-only)") {
+CPU_CASE(load_bundle, "5.2 bundles are not supported (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_EXEC_MODEL_DATA_SIZE_INVALID, "bundle", "bundle");
   uint32_t id;
@@ -108,23 +108,23 @@ CASE(load_count, "5.2 more partitions than fit → 545002") {
   Device device;
   refused(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, "count", "table");
 }
-CASE(load_no_manifest, "5.2 no manifest → 545002 (cpu-only)") {
+CPU_CASE(load_no_manifest, "5.2 no manifest → 545002 (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_EXEC_LOAD_MODEL_PARTITION_FAILED, "no_manifest", "manifest");
 }
-CASE(load_bad_json, "a manifest that is not JSON → 545001 (cpu-only)") {
+CPU_CASE(load_bad_json, "a manifest that is not JSON → 545001 (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "bad_json", "JSON");
 }
-CASE(load_deep_json, "a manifest nested without end is refused, not followed (cpu-only)") {
+CPU_CASE(load_deep_json, "a manifest nested without end is refused, not followed (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "deep_json", "JSON");
 }
-CASE(load_unknown_key, "unknown manifest keys are refused by name (cpu-only)") {
+CPU_CASE(load_unknown_key, "unknown manifest keys are refused by name (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "unknown_key", "surprise");
 }
-CASE(load_huge, "a shape whose size overflows is refused (cpu-only)") {
+CPU_CASE(load_huge, "a shape whose size overflows is refused (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "huge", "size");
 }
@@ -213,7 +213,7 @@ CASE(load_with_memory, "3.9 shared weight memory, own work memory") {
   }
 }
 
-CASE(weights_overwritten, "3.9 weight memory that another model was loaded into is noticed (cpu-only)") {
+CPU_CASE(weights_overwritten, "3.9 weight memory that another model was loaded into is noticed (cpu-only)") {
   Device device;
   {
     Buffer weights(4096);
@@ -317,7 +317,7 @@ CASE(reset_drops_models, "3.2 the last reset takes the device's models with it")
   OK(aclrtResetDevice(0));
 }
 
-CASE(unload_while_busy, "3.9 nothing may be queued or running at unload (cpu-only)") {
+CPU_CASE(unload_while_busy, "3.9 nothing may be queued or running at unload (cpu-only)") {
   Device device;
   {
     Loaded model("slow");

@@ -30,7 +30,7 @@ static void expect_nothing_left() {
   EQ(counter("bytes.device"), 0);
 }
 
-CASE(counters_return_to_zero, "16 every object that was made is counted until it is gone") {
+CPU_CASE(counters_return_to_zero, "16 every object that was made is counted until it is gone") {
   Device device;
   {
     Loaded model("static"), range("range", false);
@@ -46,7 +46,7 @@ CASE(counters_return_to_zero, "16 every object that was made is counted until it
   expect_nothing_left();
 }
 
-CASE(executing_allocates_nothing, "3.9 execution takes no device memory and makes no objects") {
+CPU_CASE(executing_allocates_nothing, "3.9 execution takes no device memory and makes no objects") {
   Device device;
   Loaded model("batch");
   Stream stream;
@@ -65,7 +65,7 @@ CASE(executing_allocates_nothing, "3.9 execution takes no device memory and make
   EQ(counter("calls.aclmdlExecuteAsync"), 401);
 }
 
-CASE(injected_faults, "the k-th call of an entry point fails with a code, and leaves nothing behind") {
+CPU_CASE(injected_faults, "the k-th call of an entry point fails with a code, and leaves nothing behind") {
   Device device;
   {
     uint32_t id;
@@ -88,7 +88,7 @@ CASE(injected_faults, "the k-th call of an entry point fails with a code, and le
   expect_nothing_left();
 }
 
-CASE(load_out_of_memory, "3.4 no room for weights → 207001, nothing stays allocated") {
+CPU_CASE(load_out_of_memory, "3.4 no room for weights → 207001, nothing stays allocated") {
   configure("{\"hbm_bytes\": 1048576}");
   Device device;
   uint32_t id;
@@ -96,7 +96,7 @@ CASE(load_out_of_memory, "3.4 no room for weights → 207001, nothing stays allo
   expect_nothing_left();
 }
 
-CASE(configured_time, "5 exec_us of the configuration is a lower bound on top of the model's own") {
+CPU_CASE(configured_time, "5 exec_us of the configuration is a lower bound on top of the model's own") {
   configure("{\"exec_us\": [30000]}");
   Device device;
   Loaded fast("static"), slow("slow");
@@ -108,7 +108,7 @@ CASE(configured_time, "5 exec_us of the configuration is a lower bound on top of
   TRUE(now_ms() - start >= 50);
 }
 
-CASE(configured_soc, "1.6 the device's name decides which oms load") {
+CPU_CASE(configured_soc, "1.6 the device's name decides which oms load") {
   configure("{\"soc_name\": \"Ascend310P3\"}");
   Device device;
   uint32_t id;
@@ -117,7 +117,7 @@ CASE(configured_soc, "1.6 the device's name decides which oms load") {
   CODE(ACL_ERROR_RT_SOC_VERSION, aclmdlLoadFromFile(path("static").c_str(), &id));
 }
 
-CASE(context_drops_models, "3.2 a destroyed context takes its models with it") {
+CPU_CASE(context_drops_models, "3.2 a destroyed context takes its models with it") {
   Device device;
   aclrtContext first, other;
   OK(aclrtGetCurrentContext(&first));
@@ -135,7 +135,7 @@ CASE(context_drops_models, "3.2 a destroyed context takes its models with it") {
   expect_nothing_left();
 }
 
-CASE(reset_while_busy, "3.2 a reset with work queued ends it") {
+CPU_CASE(reset_while_busy, "3.2 a reset with work queued ends it") {
   Device device;
   uint32_t id;
   {

@@ -44,7 +44,7 @@ struct Case {
 #else
 // Never instantiated, so an older library need not have what it calls.
 #define CASE_9(name, section) \
-  template <int>               \
+  template <int>              \
   void name()
 #endif
 #define CPU_CASE_9(name, section) CASE_9(name, section)

@@ -1,13 +1,15 @@
-// AIPP parameter sets. No model compiled for the CPU has an AIPP step, so they can be built and measured, not attached.
+// AIPP: parameter sets, and what a model was compiled with. Images are described and handed over, not preprocessed.
+#include <algorithm>
 #include <cstring>
 
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::fail;
 
 // As the device reads it: a head, then one block per image.
-struct aclmdlAIPP {
+struct aclmdlAIPP : acl_cpu::Handled {
   struct Head {
     uint8_t input_format = 0;
     int8_t csc = 0, rbuv_swap = 0, ax_swap = 0, batch = 0;
@@ -33,28 +35,93 @@ struct aclmdlAIPP {
 
 namespace {
 
-constexpr size_t kHeadNbytes = 64, kImageNbytes = 96;
-static_assert(sizeof(aclmdlAIPP::Head) == kHeadNbytes);
+static_assert(sizeof(aclmdlAIPP::Head) == 64 && sizeof(aclmdlAIPP::Image) == 96, "as Aipp::data_nbytes says");
 
 aclmdlAIPP::Image* image(aclmdlAIPP* aipp, uint64_t index) {
-  return aipp && index < aipp->images.size() ? &aipp->images[index] : nullptr;
+  return alive(aipp) && index < aipp->images.size() ? &aipp->images[index] : nullptr;
 }
 
-aclError without_aipp(uint32_t model_id, size_t index) {
+const Tensor& input_of(const Model& model, size_t index) {
+  static const Tensor reserved{};
+  if (index >= model.input_count())
+    refuse(ACL_ERROR_INVALID_PARAM, "model %u: it has %zu inputs, got the index %zu", model.id, model.input_count(),
+           index);
+  return index < model.manifest().inputs.size() ? model.manifest().inputs[index] : reserved;
+}
+
+size_t data_index(const Model& model) { return model.input_count() - 1; }  // of dynamic AIPP parameters: the last input
+
+// Writes the parameters into their input's buffer, blocking, and notes that this dataset has them.
+aclError attach(uint32_t model_id, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aipp, bool data_input,
+                const char* call) {
+  ACL_CPU_REQUIRE(alive(dataset) && alive(aipp), "expected a dataset and an AIPP parameter set");
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(model_id);
-    if (index >= model->input_count())
-      refuse(ACL_ERROR_INVALID_PARAM, "model %u: it has %zu inputs, got the index %zu", model_id, model->input_count(),
-             index);
+    input_of(*model, index);
+    const int images = model->manifest().dynamic_aipp_input();
+    if (images < 0) refuse(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u was compiled without dynamic AIPP", model_id);
+    if (index != (data_input ? data_index(*model) : size_t(images)) || data_index(*model) >= dataset->entries.size())
+      refuse(ACL_ERROR_INVALID_PARAM, "%s: model %u: expected the index of input %s and all buffers in the dataset",
+             call, model_id,
+             data_input ? ACL_DYNAMIC_AIPP_NAME : model->manifest().inputs[size_t(images)].name.c_str());
+    if (aipp->head.input_format == 0 || aipp->head.width <= 0 || aipp->head.height <= 0)
+      refuse(ACL_ERROR_INVALID_PARAM, "%s: the parameter set needs an input format and a source image size", call);
+    if (aipp->images.size() != largest_batch(model->manifest()))
+      refuse(ACL_ERROR_INVALID_PARAM, "%s: expected parameters of %llu images, got %zu", call,
+             static_cast<unsigned long long>(largest_batch(model->manifest())), aipp->images.size());
+    const aclDataBuffer& buffer = buffer_of(*dataset, data_index(*model));
+    const size_t nbytes = Aipp::data_nbytes(aipp->images.size());
+    if (!buffer.data) refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the AIPP buffer is NULL", model_id);
+    if (buffer.size < nbytes)
+      refuse(ACL_ERROR_GE_DYNAMIC_INPUT_LENGTH_INVALID, "model %u: expected an AIPP buffer of %zu bytes, got %zu",
+             model_id, nbytes, buffer.size);
+    char* target = acl_cpu::host_alias(buffer.data, nbytes);
+    if (!target)
+      refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the AIPP buffer is no device memory", model_id);
+    memcpy(target, &aipp->head, sizeof aipp->head);
+    memcpy(target + sizeof aipp->head, aipp->images.data(), nbytes - sizeof aipp->head);
+    dataset->aipp_model = model_id;
     return ACL_SUCCESS;
   });
 }
 
-aclError attach(uint32_t model_id, const aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aipp,
-                const char* call) {
-  if (!dataset || !aipp) return fail(ACL_ERROR_INVALID_PARAM, "%s: expected a dataset and an AIPP parameter set", call);
-  if (aclError code = without_aipp(model_id, index)) return code;
-  return fail(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u was compiled without dynamic AIPP", model_id);
+void write_dims(aclmdlIODims* out, const Tensor& tensor, const Dims& dims) {
+  snprintf(out->name, sizeof out->name, "%s", tensor.name.c_str());
+  out->dimCount = dims.size();
+  std::copy(dims.begin(), dims.end(), out->dims);
+}
+
+void write_parameters(aclAippInfo* info, const Aipp& aipp, const Dims& image) {
+  info->inputFormat = aipp.format;
+  info->srcImageSizeH = int32_t(image[1]);
+  info->srcImageSizeW = int32_t(image[2]);
+  info->cropSwitch = aipp.crops;
+  info->paddingSwitch = aipp.pads;
+  info->cscSwitch = aipp.converts;
+  info->rbuvSwapSwitch = aipp.swaps_rbuv;
+  info->axSwapSwitch = aipp.swaps_ax;
+  int32_t* crop[] = {&info->loadStartPosW, &info->loadStartPosH, &info->cropSizeW, &info->cropSizeH};
+  int32_t* padding[] = {&info->leftPaddingSize, &info->rightPaddingSize, &info->topPaddingSize,
+                        &info->bottomPaddingSize};
+  int32_t* matrix[] = {&info->matrixR0C0, &info->matrixR0C1, &info->matrixR0C2, &info->matrixR1C0, &info->matrixR1C1,
+                       &info->matrixR1C2, &info->matrixR2C0, &info->matrixR2C1, &info->matrixR2C2};
+  int32_t* input_bias[] = {&info->inputBias0, &info->inputBias1, &info->inputBias2};
+  int32_t* output_bias[] = {&info->outputBias0, &info->outputBias1, &info->outputBias2};
+  int32_t* mean[] = {&info->meanChn0, &info->meanChn1, &info->meanChn2, &info->meanChn3};
+  float* minimum[] = {&info->minChn0, &info->minChn1, &info->minChn2, &info->minChn3};
+  float* reciprocal[] = {&info->varReciChn0, &info->varReciChn1, &info->varReciChn2, &info->varReciChn3};
+  auto write = [](auto& fields, const auto& values) {
+    for (size_t i = 0; i < std::size(values); ++i)
+      *fields[i] = std::remove_reference_t<decltype(*fields[i])>(values[i]);
+  };
+  write(crop, aipp.crop);
+  write(padding, aipp.padding);
+  write(matrix, aipp.matrix);
+  write(input_bias, aipp.input_bias);
+  write(output_bias, aipp.output_bias);
+  write(mean, aipp.mean);
+  write(minimum, aipp.minimum);
+  write(reciprocal, aipp.reciprocal);
 }
 
 }  // namespace
@@ -75,8 +142,7 @@ aclmdlAIPP* aclmdlCreateAIPP(uint64_t batchSize) {
 
 aclError aclmdlDestroyAIPP(const aclmdlAIPP* aippParmsSet) {
   ACL_CPU_ENTRY(aclmdlDestroyAIPP);
-  ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
-  delete aippParmsSet;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(aippParmsSet), "expected an AIPP parameter set that is not destroyed");
   return ACL_SUCCESS;
 }
 
@@ -84,13 +150,13 @@ aclError aclmdlGetAippDataSize(uint64_t batchSize, size_t* size) {
   ACL_CPU_ENTRY(aclmdlGetAippDataSize);
   ACL_CPU_REQUIRE(batchSize > 0 && batchSize <= 127 && size,
                   "expected a batch size from 1 to 127 and room for the size");
-  *size = kHeadNbytes + batchSize * kImageNbytes;
+  *size = Aipp::data_nbytes(batchSize);
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetAIPPInputFormat(aclmdlAIPP* aippParmsSet, aclAippInputFormat inputFormat) {
   ACL_CPU_ENTRY(aclmdlSetAIPPInputFormat);
-  ACL_CPU_REQUIRE(aippParmsSet, "expected an AIPP parameter set");
+  ACL_CPU_REQUIRE(alive(aippParmsSet), "expected an AIPP parameter set");
   ACL_CPU_REQUIRE(inputFormat >= ACL_YUV420SP_U8 && inputFormat <= ACL_RAW24, "unknown input format");
   aippParmsSet->head.input_format = static_cast<uint8_t>(inputFormat);
   return ACL_SUCCESS;
@@ -103,7 +169,7 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int1
                                 uint8_t cscOutputBiasR1, uint8_t cscOutputBiasR2, uint8_t cscInputBiasR0,
                                 uint8_t cscInputBiasR1, uint8_t cscInputBiasR2) {
   ACL_CPU_ENTRY(aclmdlSetAIPPCscParams);
-  ACL_CPU_REQUIRE(aippParmsSet && (cscSwitch == 0 || cscSwitch == 1),
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (cscSwitch == 0 || cscSwitch == 1),
                   "expected an AIPP parameter set and a switch 0 or 1");
   const int16_t matrix[] = {cscMatrixR0C0, cscMatrixR0C1, cscMatrixR0C2, cscMatrixR1C0, cscMatrixR1C1,
                             cscMatrixR1C2, cscMatrixR2C0, cscMatrixR2C1, cscMatrixR2C2};
@@ -118,21 +184,23 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int1
 
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t rbuvSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPRbuvSwapSwitch);
-  ACL_CPU_REQUIRE(aippParmsSet && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1), "expected a parameter set and 0 or 1");
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1),
+                  "expected a parameter set and 0 or 1");
   aippParmsSet->head.rbuv_swap = rbuvSwapSwitch;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t axSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPAxSwapSwitch);
-  ACL_CPU_REQUIRE(aippParmsSet && (axSwapSwitch == 0 || axSwapSwitch == 1), "expected a parameter set and 0 or 1");
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && (axSwapSwitch == 0 || axSwapSwitch == 1),
+                  "expected a parameter set and 0 or 1");
   aippParmsSet->head.ax_swap = axSwapSwitch;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP* aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
   ACL_CPU_ENTRY(aclmdlSetAIPPSrcImageSize);
-  ACL_CPU_REQUIRE(aippParmsSet && srcImageSizeW > 0 && srcImageSizeH > 0,
+  ACL_CPU_REQUIRE(alive(aippParmsSet) && srcImageSizeW > 0 && srcImageSizeH > 0,
                   "expected a parameter set, a width and a height");
   aippParmsSet->head.width = srcImageSizeW;
   aippParmsSet->head.height = srcImageSizeH;
@@ -213,29 +281,55 @@ aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP* aippParmsSet, float dtcPixelVarRe
 }
 
 aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aippParmsSet) {
-  ACL_CPU_ENTRY(aclmdlSetInputAIPP);
-  return attach(modelId, dataset, index, aippParmsSet, __func__);
+  ACL_CPU_ENTRY(aclmdlSetInputAIPP);  // approximate: written to its input; images are not preprocessed
+  return attach(modelId, dataset, index, aippParmsSet, true, __func__);
 }
 
 aclError aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset* dataset, size_t index,
                                    const aclmdlAIPP* aippParmsSet) {
-  ACL_CPU_ENTRY(aclmdlSetAIPPByInputIndex);
-  return attach(modelId, dataset, index, aippParmsSet, __func__);
+  ACL_CPU_ENTRY(aclmdlSetAIPPByInputIndex);  // approximate: written to its input; images are not preprocessed
+  return attach(modelId, dataset, index, aippParmsSet, false, __func__);
 }
 
 aclError aclmdlGetAippType(uint32_t modelId, size_t index, aclmdlInputAippType* type,
                            size_t* dynamicAttachedDataIndex) {
   ACL_CPU_ENTRY(aclmdlGetAippType);
   ACL_CPU_REQUIRE(type && dynamicAttachedDataIndex, "expected room for the type and the index");
-  if (aclError code = without_aipp(modelId, index)) return code;
-  *type = ACL_DATA_WITHOUT_AIPP;
-  *dynamicAttachedDataIndex = ACL_INVALID_NODE_INDEX;
-  return ACL_SUCCESS;
+  return guarded([&]() -> aclError {
+    std::shared_ptr<Model> model = find_model(modelId);
+    const Tensor& input = input_of(*model, index);
+    const bool dynamic = input.aipp && input.aipp->dynamic;
+    const bool node = model->manifest().dynamic_aipp_input() >= 0 && index == data_index(*model);
+    *type = node         ? ACL_DYNAMIC_AIPP_NODE
+            : dynamic    ? ACL_DATA_WITH_DYNAMIC_AIPP
+            : input.aipp ? ACL_DATA_WITH_STATIC_AIPP
+                         : ACL_DATA_WITHOUT_AIPP;
+    *dynamicAttachedDataIndex = dynamic ? data_index(*model) : ACL_INVALID_NODE_INDEX;
+    return ACL_SUCCESS;
+  });
 }
 
 aclError aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippInfo* aippInfo) {
   ACL_CPU_ENTRY(aclmdlGetFirstAippInfo);
   ACL_CPU_REQUIRE(aippInfo, "expected room for the AIPP description");
-  if (aclError code = without_aipp(modelId, index)) return code;
-  return fail(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u, input %zu: compiled without AIPP", modelId, index);
+  return guarded([&]() -> aclError {
+    std::shared_ptr<Model> model = find_model(modelId);
+    const Tensor& input = input_of(*model, index);
+    if (!input.aipp) refuse(ACL_ERROR_GE_AIPP_NOT_EXIST, "model %u, input %zu: compiled without AIPP", modelId, index);
+    const Aipp& aipp = *input.aipp;
+    memset(static_cast<void*>(aippInfo), 0, sizeof *aippInfo);
+    if (!aipp.dynamic) write_parameters(aippInfo, aipp, aipp.image(input.shape));
+    aippInfo->srcFormat = aipp.source.format;
+    aippInfo->srcDatatype = aipp.source.dtype.acl;
+    aippInfo->srcDimNum = aipp.source.shape.size();
+    aippInfo->shapeCount = input.gear_shapes.size();
+    for (size_t gear = 0; gear < input.gear_shapes.size(); ++gear) {
+      aclAippDims& dims = aippInfo->outDims[gear];
+      write_dims(&dims.srcDims, input, aipp.dynamic ? input.gear_shapes[gear] : aipp.image(input.gear_shapes[gear]));
+      dims.srcSize = input.gear_nbytes[gear];
+      write_dims(&dims.aippOutdims, input, aipp.source.gear_shapes[gear]);
+      dims.aippOutSize = aipp.source.gear_nbytes[gear];
+    }
+    return ACL_SUCCESS;
+  });
 }

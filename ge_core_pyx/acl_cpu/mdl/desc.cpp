@@ -6,6 +6,7 @@
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::Kind;
 using acl_cpu::live_add;
 
@@ -16,6 +17,7 @@ constexpr size_t kAnyInput = static_cast<size_t>(-1);
 void describe(aclmdlDesc& desc, std::shared_ptr<const Manifest> manifest, uint32_t model_id) {
   desc.inputs = manifest->inputs;
   if (manifest->geared()) desc.inputs.push_back(gear_tensor(*manifest));
+  if (manifest->dynamic_aipp_input() >= 0) desc.inputs.push_back(aipp_tensor(*manifest));
   desc.manifest = std::move(manifest);
   desc.model_id = model_id;
 }
@@ -25,7 +27,7 @@ aclError describe_om(aclmdlDesc* desc, const Om& om) {
   return ACL_SUCCESS;
 }
 
-bool filled(const aclmdlDesc* desc) { return desc && desc->manifest; }
+bool filled(const aclmdlDesc* desc) { return alive(desc) && desc->manifest; }
 
 const Tensor* input_of(const aclmdlDesc* desc, size_t index) {
   return filled(desc) && index < desc->inputs.size() ? &desc->inputs[index] : nullptr;
@@ -49,12 +51,15 @@ void write_dims(aclmdlIODims* out, const std::string& name, const Dims& dims) {
   std::copy(dims.begin(), dims.end(), out->dims);
 }
 
-aclError input_dims(const aclmdlDesc* desc, size_t index, aclmdlIODims* dims, const char* call) {
+// `as_image`: an input with static AIPP in n, h, w, c of its image, else in the dims whose product is its size.
+aclError input_dims(const aclmdlDesc* desc, size_t index, aclmdlIODims* dims, bool as_image, const char* call) {
   const Tensor* tensor = input_of(desc, index);
   if (!tensor || !dims)
     return acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "%s: expected a filled desc, an input index and room for dims", call);
   return guarded([&]() -> aclError {
-    return write_dims(dims, shown_name(*desc, *tensor, "input", index), tensor->shape), ACL_SUCCESS;
+    const bool image = as_image && tensor->aipp && !tensor->aipp->dynamic;
+    const Dims shown = image ? tensor->aipp->image(tensor->shape) : tensor->shape;
+    return write_dims(dims, shown_name(*desc, *tensor, "input", index), shown), ACL_SUCCESS;
   });
 }
 
@@ -78,15 +83,14 @@ aclmdlDesc* aclmdlCreateDesc(void) {
 
 aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
   ACL_CPU_ENTRY(aclmdlDestroyDesc);
-  ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(modelDesc), "expected a model desc that is not destroyed");
   live_add(Kind::kDesc, -1);
-  delete modelDesc;
   return ACL_SUCCESS;
 }
 
 aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   ACL_CPU_ENTRY(aclmdlGetDesc);
-  ACL_CPU_REQUIRE(modelDesc, "expected a model desc");
+  ACL_CPU_REQUIRE(alive(modelDesc), "expected a model desc");
   return guarded([&]() -> aclError {
     std::shared_ptr<Model> model = find_model(modelId);
     describe(*modelDesc, model->shared_manifest(), modelId);
@@ -95,14 +99,14 @@ aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
 }
 
 aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
-  ACL_CPU_ENTRY(aclmdlGetDescFromFile);
-  ACL_CPU_REQUIRE(modelDesc && modelPath, "expected a model desc and a path");
+  ACL_CPU_ENTRY(aclmdlGetDescFromFile);  // approximate: oms compiled for the CPU
+  ACL_CPU_REQUIRE(alive(modelDesc) && modelPath, "expected a model desc and a path");
   return guarded([&] { return describe_om(modelDesc, Om::open(modelPath)); });
 }
 
 aclError aclmdlGetDescFromMem(aclmdlDesc* modelDesc, const void* model, size_t modelSize) {
-  ACL_CPU_ENTRY(aclmdlGetDescFromMem);
-  ACL_CPU_REQUIRE(modelDesc && model && modelSize > 0, "expected a model desc, a model and its size");
+  ACL_CPU_ENTRY(aclmdlGetDescFromMem);  // approximate: oms compiled for the CPU
+  ACL_CPU_REQUIRE(alive(modelDesc) && model && modelSize > 0, "expected a model desc, a model and its size");
   return guarded([&] { return describe_om(modelDesc, Om::view(model, modelSize)); });
 }
 
@@ -130,12 +134,12 @@ size_t aclmdlGetOutputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
 
 aclError aclmdlGetInputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDims);
-  return input_dims(modelDesc, index, dims, __func__);
+  return input_dims(modelDesc, index, dims, true, __func__);
 }
 
 aclError aclmdlGetInputDimsV2(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlGetInputDimsV2);
-  return input_dims(modelDesc, index, dims, __func__);
+  return input_dims(modelDesc, index, dims, false, __func__);
 }
 
 aclError aclmdlGetInputDimsRange(const aclmdlDesc* modelDesc, size_t index, aclmdlIODimsRange* dimsRange) {
@@ -178,7 +182,7 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmd
 }
 
 const char* aclmdlGetOpAttr(aclmdlDesc* modelDesc, const char* opName, const char* attr) {
-  ACL_CPU_ENTRY_OR(aclmdlGetOpAttr, nullptr);
+  ACL_CPU_ENTRY_OR(aclmdlGetOpAttr, nullptr);  // approximate: a CPU om keeps no attributes: always empty
   if (!filled(modelDesc) || !opName || !attr) {
     acl_cpu::fail(ACL_ERROR_INVALID_PARAM, "aclmdlGetOpAttr: expected a filled desc, an operator and an attribute");
     return nullptr;

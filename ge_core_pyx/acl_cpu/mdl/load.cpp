@@ -4,9 +4,10 @@
 #include "mdl/model.h"
 
 using namespace acl_cpu::mdl;
+using acl_cpu::alive;
 using acl_cpu::fail;
 
-struct aclmdlConfigHandle {
+struct aclmdlConfigHandle : acl_cpu::Handled {
   size_t load_type = 0, memory_nbytes = 0;
   std::string path;
   bool has_path = false;
@@ -14,7 +15,7 @@ struct aclmdlConfigHandle {
   Placement placement;
 };
 
-struct aclmdlExecConfigHandle {
+struct aclmdlExecConfigHandle : acl_cpu::Handled {
   int32_t stream_timeout_ms = -1;
 };
 
@@ -50,7 +51,7 @@ aclError set_gear(uint32_t id, aclmdlDataset& dataset, size_t index, GearKind ki
     refuse(ACL_ERROR_INVALID_PARAM,
            "model %u: expected the index of input %s, %zu, and its buffer in the dataset, got %zu", id,
            ACL_DYNAMIC_TENSOR_NAME, manifest.inputs.size(), index);
-  const aclDataBuffer& buffer = *dataset.entries[index].buffer;
+  const aclDataBuffer& buffer = buffer_of(dataset, index);
   if (!buffer.data) refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the gear buffer has no address", id);
   const size_t count = values.size();
   if (buffer.size < count * sizeof(uint32_t))
@@ -66,7 +67,10 @@ aclError set_gear(uint32_t id, aclmdlDataset& dataset, size_t index, GearKind ki
   char* target = acl_cpu::host_alias(buffer.data, count * (wide ? 8 : 4));
   if (!target)
     refuse(ACL_ERROR_GE_DYNAMIC_INPUT_ADDR_INVALID, "model %u: the gear buffer is not device memory of this size", id);
-  for (size_t i = 0; i < count; ++i) memcpy(target + i * (wide ? 8 : 4), &values[i], wide ? 8 : 4);
+  {
+    std::lock_guard<std::mutex> lock(gear_buffer_mutex());
+    for (size_t i = 0; i < count; ++i) memcpy(target + i * (wide ? 8 : 4), &values[i], wide ? 8 : 4);
+  }
   dataset.gear_model = id;
   dataset.gear = static_cast<size_t>(gear);
   dataset.gear_index = index;
@@ -109,27 +113,27 @@ aclError read_option(const void* value, size_t nbytes, T* target) {
 // ---- load and unload ---------------------------------------------------------------------------------------------
 
 aclError aclmdlLoadFromFile(const char* modelPath, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadFromFile);
+  ACL_CPU_ENTRY(aclmdlLoadFromFile);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(modelPath && modelId, "expected a path and room for the model id");
   return guarded([&] { return load_om(Om::open(modelPath), modelId); });
 }
 
 aclError aclmdlLoadFromMem(const void* model, size_t modelSize, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadFromMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromMem);  // approximate: oms compiled for the CPU
   ACL_CPU_REQUIRE(model && modelSize > 0 && modelId, "expected a model, its size and room for the model id");
   return guarded([&] { return load_om(Om::view(model, modelSize), modelId); });
 }
 
 aclError aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, void* workPtr, size_t workSize,
                                    void* weightPtr, size_t weightSize) {
-  ACL_CPU_ENTRY(aclmdlLoadFromFileWithMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromFileWithMem);  // approximate: oms compiled for the CPU; weights stay on the host
   ACL_CPU_REQUIRE(modelPath && modelId, "expected a path and room for the model id");
   return guarded([&] { return load_om(Om::open(modelPath), modelId, {workPtr, weightPtr, workSize, weightSize}); });
 }
 
 aclError aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t* modelId, void* workPtr,
                                   size_t workSize, void* weightPtr, size_t weightSize) {
-  ACL_CPU_ENTRY(aclmdlLoadFromMemWithMem);
+  ACL_CPU_ENTRY(aclmdlLoadFromMemWithMem);  // approximate: oms compiled for the CPU; weights stay on the host
   ACL_CPU_REQUIRE(model && modelSize > 0 && modelId, "expected a model, its size and room for the model id");
   return guarded(
       [&] { return load_om(Om::view(model, modelSize), modelId, {workPtr, weightPtr, workSize, weightSize}); });
@@ -142,15 +146,14 @@ aclmdlConfigHandle* aclmdlCreateConfigHandle(void) {
 
 aclError aclmdlDestroyConfigHandle(aclmdlConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlDestroyConfigHandle);
-  ACL_CPU_REQUIRE(handle, "expected a config handle");
-  delete handle;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(handle), "expected a config handle that is not destroyed");
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, const void* attrValue,
                             size_t valueSize) {
-  ACL_CPU_ENTRY(aclmdlSetConfigOpt);
-  ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
+  ACL_CPU_ENTRY(aclmdlSetConfigOpt);  // approximate: priority, malloc policy and the like are checked and ignored
+  ACL_CPU_REQUIRE(alive(handle) && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;
   switch (attr) {
@@ -192,8 +195,8 @@ aclError aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr attr, c
 }
 
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelId) {
-  ACL_CPU_ENTRY(aclmdlLoadWithConfig);
-  ACL_CPU_REQUIRE(handle && modelId, "expected a config handle and room for the model id");
+  ACL_CPU_ENTRY(aclmdlLoadWithConfig);  // approximate: oms compiled for the CPU, without queues
+  ACL_CPU_REQUIRE(alive(handle) && modelId, "expected a config handle and room for the model id");
   const bool with_memory =
       handle->load_type == ACL_MDL_LOAD_FROM_FILE_WITH_MEM || handle->load_type == ACL_MDL_LOAD_FROM_MEM_WITH_MEM;
   const Placement placement = with_memory ? handle->placement : Placement();
@@ -212,7 +215,7 @@ aclError aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelI
       return fail(ACL_ERROR_API_NOT_SUPPORT,
                   "aclmdlLoadWithConfig: queues are not supported by the CPU implementation");
     default:
-      ACL_CPU_REQUIRE(false, "expected ACL_MDL_LOAD_TYPE_SIZET from 1 to 6");
+      return fail(ACL_ERROR_INVALID_PARAM, "aclmdlLoadWithConfig: expected ACL_MDL_LOAD_TYPE_SIZET from 1 to 6");
   }
 }
 
@@ -222,20 +225,20 @@ aclError aclmdlUnload(uint32_t modelId) {
 }
 
 aclError aclmdlQuerySize(const char* fileName, size_t* workSize, size_t* weightSize) {
-  ACL_CPU_ENTRY(aclmdlQuerySize);
+  ACL_CPU_ENTRY(aclmdlQuerySize);  // approximate: the size of the weights, 512 bytes of work memory unless declared
   ACL_CPU_REQUIRE(fileName && workSize && weightSize, "expected a path and room for two sizes");
   return guarded([&] { return query(Om::open(fileName), workSize, weightSize); });
 }
 
 aclError aclmdlQuerySizeFromMem(const void* model, size_t modelSize, size_t* workSize, size_t* weightSize) {
-  ACL_CPU_ENTRY(aclmdlQuerySizeFromMem);
+  ACL_CPU_ENTRY(aclmdlQuerySizeFromMem);  // approximate: as aclmdlQuerySize
   ACL_CPU_REQUIRE(model && modelSize > 0 && workSize && weightSize,
                   "expected a model, its size and room for two sizes");
   return guarded([&] { return query(Om::view(model, modelSize), workSize, weightSize); });
 }
 
 aclError aclmdlSetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t* attrValue) {
-  ACL_CPU_ENTRY(aclmdlSetAttribute);
+  ACL_CPU_ENTRY(aclmdlSetAttribute);  // approximate: kept, no effect
   ACL_CPU_REQUIRE(attrValue && attr == ACL_MDL_ATTR_PRIORITY_INT32, "expected ACL_MDL_ATTR_PRIORITY_INT32 and a value");
   return guarded([&]() -> aclError {
     find_model(modelId)->priority.store(attrValue->mdlPriority, std::memory_order_relaxed);
@@ -244,7 +247,7 @@ aclError aclmdlSetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t
 }
 
 aclError aclmdlGetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t* attrValue) {
-  ACL_CPU_ENTRY(aclmdlGetAttribute);
+  ACL_CPU_ENTRY(aclmdlGetAttribute);  // approximate: as set
   ACL_CPU_REQUIRE(attrValue && attr == ACL_MDL_ATTR_PRIORITY_INT32, "expected ACL_MDL_ATTR_PRIORITY_INT32 and a value");
   return guarded([&]() -> aclError {
     attrValue->mdlPriority = find_model(modelId)->priority.load(std::memory_order_relaxed);
@@ -256,20 +259,20 @@ aclError aclmdlGetAttribute(uint32_t modelId, aclmdlAttr attr, aclmdlAttrValue_t
 
 aclError aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset* dataset, size_t index, uint64_t batchSize) {
   ACL_CPU_ENTRY(aclmdlSetDynamicBatchSize);
-  ACL_CPU_REQUIRE(dataset && batchSize > 0, "expected a dataset and a batch size of at least 1");
+  ACL_CPU_REQUIRE(alive(dataset) && batchSize > 0, "expected a dataset and a batch size of at least 1");
   return guarded([&] { return set_gear(modelId, *dataset, index, GearKind::kBatch, {batchSize}); });
 }
 
 aclError aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset* dataset, size_t index, uint64_t height,
                                 uint64_t width) {
   ACL_CPU_ENTRY(aclmdlSetDynamicHWSize);
-  ACL_CPU_REQUIRE(dataset && height > 0 && width > 0, "expected a dataset, a height and a width of at least 1");
+  ACL_CPU_REQUIRE(alive(dataset) && height > 0 && width > 0, "expected a dataset, a height and a width of at least 1");
   return guarded([&] { return set_gear(modelId, *dataset, index, GearKind::kImageSize, {height, width}); });
 }
 
 aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlIODims* dims) {
   ACL_CPU_ENTRY(aclmdlSetInputDynamicDims);
-  ACL_CPU_REQUIRE(dataset && dims && dims->dimCount > 0 && dims->dimCount <= ACL_MAX_DIM_CNT,
+  ACL_CPU_REQUIRE(alive(dataset) && dims && dims->dimCount > 0 && dims->dimCount <= ACL_MAX_DIM_CNT,
                   "expected a dataset and dims");
   return guarded([&] {
     std::shared_ptr<Model> model = find_model(modelId);
@@ -281,20 +284,21 @@ aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset* dataset, siz
 
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output) {
   ACL_CPU_ENTRY(aclmdlExecute);
-  ACL_CPU_REQUIRE(input && output, "expected an input and an output dataset");
+  ACL_CPU_REQUIRE(alive(input) && alive(output), "expected an input and an output dataset");
   return execute(modelId, input, output, Mode::kSync, nullptr, -1);
 }
 
 aclError aclmdlExecuteV2(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream,
                          const aclmdlExecConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlExecuteV2);
-  ACL_CPU_REQUIRE(input && output && handle, "expected an input and an output dataset and a config handle");
+  ACL_CPU_REQUIRE(alive(input) && alive(output) && alive(handle),
+                  "expected an input and an output dataset and a config handle");
   return execute(modelId, input, output, Mode::kSyncOnStream, stream, handle->stream_timeout_ms);
 }
 
 aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream) {
   ACL_CPU_ENTRY(aclmdlExecuteAsync);
-  ACL_CPU_REQUIRE(input && output, "expected an input and an output dataset");
+  ACL_CPU_REQUIRE(alive(input) && alive(output), "expected an input and an output dataset");
   return execute(modelId, input, output, Mode::kAsync, stream, -1);
 }
 
@@ -305,15 +309,14 @@ aclmdlExecConfigHandle* aclmdlCreateExecConfigHandle(void) {
 
 aclError aclmdlDestroyExecConfigHandle(const aclmdlExecConfigHandle* handle) {
   ACL_CPU_ENTRY(aclmdlDestroyExecConfigHandle);
-  ACL_CPU_REQUIRE(handle, "expected a config handle");
-  delete handle;
+  ACL_CPU_REQUIRE(acl_cpu::end_handled(handle), "expected a config handle that is not destroyed");
   return ACL_SUCCESS;
 }
 
 aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle* handle, aclmdlExecConfigAttr attr, const void* attrValue,
                                 size_t valueSize) {
-  ACL_CPU_ENTRY(aclmdlSetExecConfigOpt);
-  ACL_CPU_REQUIRE(handle && attrValue, "expected a config handle and a value");
+  ACL_CPU_ENTRY(aclmdlSetExecConfigOpt);  // approximate: the stream timeout is honoured, the rest checked and ignored
+  ACL_CPU_REQUIRE(alive(handle) && attrValue, "expected a config handle and a value");
   int32_t number = 0;
   size_t size = 0;
   switch (attr) {

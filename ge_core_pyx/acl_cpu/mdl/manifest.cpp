@@ -164,10 +164,110 @@ void read_ranges(const Json& json, Manifest& manifest) {
     output.nbytes = is_dynamic(output.shape) ? 0 : checked_nbytes(output, output.shape);
 }
 
+template <class Number, size_t kCount>
+bool read_numbers(const Json& json, const char* key, Number (&numbers)[kCount], double least, double most) {
+  const Json* found = json.find(key);
+  if (!found) return false;
+  const std::string what = std::string("aipp: ") + key;
+  const std::vector<Json>& items = list(*found, what);
+  if (items.size() != kCount) wrong(what + ": expected " + std::to_string(kCount) + " numbers");
+  for (size_t i = 0; i < kCount; ++i) {
+    if constexpr (std::is_integral_v<Number>) {
+      numbers[i] = items[i].as_integer(what, int64_t(least), int64_t(most));
+    } else {
+      numbers[i] = items[i].as_number(what, least, most);
+    }
+  }
+  return true;
+}
+
+bool read_switch(const Json& json, const char* key) {
+  const Json* found = json.find(key);
+  if (found && found->type != Json::kBool) wrong(std::string("aipp: ") + key + ": expected true or false");
+  return found && found->boolean;
+}
+
+struct ImageFormat {
+  const char* name;
+  aclAippInputFormat acl;
+  int64_t channels;  // of the last dim
+};
+constexpr ImageFormat kImageFormats[] = {{"YUV420SP_U8", ACL_YUV420SP_U8, 1},
+                                         {"YUV400_U8", ACL_YUV400_U8, 1},
+                                         {"RGB888_U8", ACL_RGB888_U8, 3},
+                                         {"XRGB8888_U8", ACL_XRGB8888_U8, 4}};
+
+Aipp read_aipp(const Json& json, const Tensor& input) {
+  only_keys(json, "aipp",
+            {"mode", "format", "source", "crop", "padding", "matrix", "input_bias", "output_bias", "mean", "min",
+             "var_reci", "rbuv_swap", "ax_swap"});
+  Aipp aipp;
+  const std::string& mode = need(json, "mode", "aipp").as_string("aipp: mode");
+  if (mode != "static" && mode != "dynamic") wrong("aipp: mode: expected 'static' or 'dynamic', got '" + mode + "'");
+  aipp.dynamic = mode == "dynamic";
+  const std::string& format = need(json, "format", "aipp").as_string("aipp: format");
+  auto row = std::find_if(std::begin(kImageFormats), std::end(kImageFormats),
+                          [&](const ImageFormat& item) { return format == item.name; });
+  if (row == std::end(kImageFormats)) wrong("aipp: unknown format '" + format + "'");
+  aipp.format = row->acl;
+  const Dims& dims = input.shape;
+  bool fits = input.dtype.acl == ACL_UINT8 && dims.size() == 4 && dims[1] > 0 && dims[2] > 0;
+  fits = fits && dims[3] == row->channels && (row->acl != ACL_YUV420SP_U8 || dims[1] % 3 == 0);
+  if (!fits)
+    wrong(input.name + ": expected uint8 images [n, h, w, " + std::to_string(row->channels) + "]" +
+          (row->acl == ACL_YUV420SP_U8 ? ", where h is 3/2 of the image's" : ""));
+  const Json& source = need(json, "source", "aipp");
+  only_keys(source, "aipp: source", {"dtype", "format", "shape"});
+  const DType* dtype = find_dtype(need(source, "dtype", "aipp: source").as_string("aipp: source: dtype"));
+  if (!dtype) wrong("aipp: source: unknown dtype");
+  const std::string& order = need(source, "format", "aipp: source").as_string("aipp: source: format");
+  if (order != "NCHW" && order != "NHWC") wrong("aipp: source: format: expected 'NCHW' or 'NHWC'");
+  aipp.source.dtype = *dtype;
+  aipp.source.format = order == "NCHW" ? ACL_FORMAT_NCHW : ACL_FORMAT_NHWC;
+  aipp.source.shape = shape_of(need(source, "shape", "aipp: source"), "aipp: source");
+  const Dims& made = aipp.source.shape;
+  if (made.size() != 4 || made[0] != dims[0] || std::count(made.begin() + 1, made.end(), -1) > 0)
+    wrong("aipp: source: expected a shape of 4 dims whose first is the input's");
+  constexpr double kInt = 2147483647.0;
+  aipp.crops = read_numbers(json, "crop", aipp.crop, 0, kInt);
+  aipp.pads = read_numbers(json, "padding", aipp.padding, 0, kInt);
+  aipp.converts = read_numbers(json, "matrix", aipp.matrix, -kInt, kInt);
+  read_numbers(json, "input_bias", aipp.input_bias, 0, 255);
+  read_numbers(json, "output_bias", aipp.output_bias, 0, 255);
+  read_numbers(json, "mean", aipp.mean, 0, 255);
+  read_numbers(json, "min", aipp.minimum, -65504, 65504);
+  read_numbers(json, "var_reci", aipp.reciprocal, -65504, 65504);
+  aipp.swaps_rbuv = read_switch(json, "rbuv_swap");
+  aipp.swaps_ax = read_switch(json, "ax_swap");
+  return aipp;
+}
+
+void read_aipps(const Json& json, Manifest& manifest) {
+  if (json.type != Json::kObject) wrong("aipp: expected an object that names inputs");
+  if (!manifest.synthetic) wrong("aipp: images are described, not preprocessed, so only synthetic models have it");
+  if (manifest.ranged || (manifest.geared() && manifest.gear_kind != GearKind::kBatch))
+    wrong("aipp goes with batch gears or with none");
+  for (const auto& member : json.members) {
+    auto is_it = [&](const Tensor& tensor) { return tensor.name == member.first; };
+    auto input = std::find_if(manifest.inputs.begin(), manifest.inputs.end(), is_it);
+    if (input == manifest.inputs.end()) wrong("aipp: no input '" + member.first + "'");
+    auto aipp = std::make_shared<Aipp>(read_aipp(member.second, *input));
+    if (aipp->dynamic && manifest.dynamic_aipp_input() >= 0) wrong("aipp: more than one dynamic input");
+    for (const Dims& image : input->gear_shapes) {
+      aipp->source.gear_shapes.push_back(aipp->source.shape);
+      aipp->source.gear_shapes.back()[0] = image[0];
+      aipp->source.gear_nbytes.push_back(checked_nbytes(aipp->source, aipp->source.gear_shapes.back()));
+    }
+    input->aipp = std::move(aipp);
+  }
+  if (manifest.dynamic_aipp_input() >= 0 && (largest_batch(manifest) < 1 || largest_batch(manifest) > 127))
+    wrong("aipp: a dynamic input has 1 to 127 images");
+}
+
 Manifest read(const Json& json) {
   only_keys(json, "the manifest",
             {"schema", "generator", "soc", "name", "kind", "inputs", "outputs", "gears", "ranges", "exec_us",
-             "weight_bytes", "work_bytes"});
+             "weight_bytes", "work_bytes", "aipp"});
   auto top = [&](const char* key) -> const Json& { return need(json, key, "the manifest"); };
   top("schema").as_integer("schema", 1, 1);
   top("generator").as_string("generator");
@@ -209,6 +309,7 @@ Manifest read(const Json& json) {
     manifest.largest_gear =
         static_cast<size_t>(input_nbytes.rend() - std::max_element(input_nbytes.rbegin(), input_nbytes.rend()) - 1);
   }
+  if (const Json* aipp = json.find("aipp")) read_aipps(*aipp, manifest);
 
   const Json& exec_us = top("exec_us");
   auto time = [](const Json& json) { return json.as_number("exec_us", 0, 1e15); };
@@ -256,6 +357,31 @@ Manifest Manifest::parse(std::string_view json, const std::string& source) {
 int Manifest::find_gear(const std::vector<uint64_t>& values) const {
   auto found = std::find(gears.begin(), gears.end(), values);
   return found == gears.end() ? -1 : static_cast<int>(found - gears.begin());
+}
+
+int Manifest::dynamic_aipp_input() const {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].aipp && inputs[i].aipp->dynamic) return static_cast<int>(i);
+  return -1;
+}
+
+Dims Aipp::image(const Dims& dims) const {
+  const int64_t height = format == ACL_YUV420SP_U8 ? dims[1] / 3 * 2 : dims[1];
+  return {dims[0], height, dims[2], source.shape[source.format == ACL_FORMAT_NCHW ? 1 : 3]};
+}
+
+uint64_t largest_batch(const Manifest& manifest) {
+  const Tensor& images = manifest.inputs[static_cast<size_t>(manifest.dynamic_aipp_input())];
+  return static_cast<uint64_t>(images.gear_shapes[manifest.largest_gear][0]);
+}
+
+Tensor aipp_tensor(const Manifest& manifest) {
+  Tensor tensor;
+  tensor.name = tensor.graph_name = ACL_DYNAMIC_AIPP_NAME;
+  tensor.dtype = *find_dtype("uint8");
+  tensor.nbytes = Aipp::data_nbytes(largest_batch(manifest));
+  tensor.shape = {static_cast<int64_t>(tensor.nbytes)};
+  return tensor;
 }
 
 Tensor gear_tensor(const Manifest& manifest) {

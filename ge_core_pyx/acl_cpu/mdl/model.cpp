@@ -22,6 +22,7 @@ struct Globals {
   std::mutex programs_mutex;  // also held while a program is compiled, so that equal files are compiled once
   std::map<Fingerprint, std::weak_ptr<const Program>> programs;
 
+  std::mutex gear_buffer_mutex;
   std::mutex work_mutex;
   std::map<const void*, const Launch*> work_in_use;
 };
@@ -100,6 +101,7 @@ void sleep_until(const timespec& start, double microseconds) {
 
 void describe_output(aclmdlDataset::Entry& entry, const Tensor& tensor, const Dims& dims) {
   if (!entry.desc) entry.desc = std::make_unique<aclTensorDesc>();
+  entry.desc->owned = true;
   aclTensorDesc& desc = *entry.desc;
   desc.dtype = tensor.dtype.acl;
   desc.format = desc.storage_format = tensor.format;
@@ -123,6 +125,8 @@ bool holds_gear(const char* written, size_t nbytes, const std::vector<uint64_t>&
 size_t weight_nbytes(const Manifest& manifest, const Om& om) {
   return std::max(manifest.weight_nbytes ? manifest.weight_nbytes : om.onnx().size(), kSmallest);
 }
+
+std::mutex& gear_buffer_mutex() { return globals.gear_buffer_mutex; }
 
 size_t work_nbytes(const Manifest& manifest) { return std::max(manifest.work_nbytes, kSmallest); }
 
@@ -217,6 +221,7 @@ void Model::check_memory(Launch& launch) {
              i < manifest().inputs.size() ? i : i - manifest().inputs.size());
   }
   if (const Launch::Region& buffer = launch.gear_buffer; buffer.address) {
+    std::lock_guard<std::mutex> lock(globals.gear_buffer_mutex);
     const char* written = host_alias(buffer.address, buffer.nbytes);
     if (!written || !holds_gear(written, buffer.nbytes, manifest().gears[launch.call.gear]))
       refuse(
@@ -259,13 +264,15 @@ void Model::prepare_gear(Launch& launch, const aclmdlDataset& input, const aclmd
   if (input.entries.size() != input_count() || output.entries.size() != model.outputs.size())
     refuse(ACL_ERROR_GE_PARAM_INVALID, "model %u: expected %zu input and %zu output buffers, got %zu and %zu", id,
            input_count(), model.outputs.size(), input.entries.size(), output.entries.size());
+  if (model.dynamic_aipp_input() >= 0 && input.aipp_model != id)
+    refuse(ACL_ERROR_GE_FAILURE, "model %u: its AIPP parameters were not set; call aclmdlSetInputAIPP first", id);
   const bool set = model.geared() && input.gear_model == id;
   const size_t gear = set ? input.gear : model.largest_gear;
   launch.call.gear = gear;
   launch.regions.clear();
   launch.gear_buffer = {nullptr, 0};
   if (set) {
-    const aclDataBuffer& buffer = *input.entries[input.gear_index].buffer;
+    const aclDataBuffer& buffer = buffer_of(input, input.gear_index);
     launch.gear_buffer = {buffer.data, std::min(buffer.size, model.gears[gear].size() * sizeof(uint64_t))};
   }
   auto gather = [&](const char* what, const std::vector<Tensor>& tensors, const aclmdlDataset& dataset,
@@ -273,7 +280,7 @@ void Model::prepare_gear(Launch& launch, const aclmdlDataset& input, const aclmd
     addresses.clear();
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& tensor = tensors[i];
-      const aclDataBuffer& buffer = *dataset.entries[i].buffer;
+      const aclDataBuffer& buffer = buffer_of(dataset, i);
       const size_t nbytes = tensor.gear_nbytes[gear];
       if (!model.geared() && buffer.size + kSlack < nbytes)
         refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, %s %zu (%s): expected a buffer of %zu bytes, got %zu", id, what,
@@ -309,12 +316,13 @@ void Model::prepare_range(Launch& launch, const aclmdlDataset& input, aclmdlData
           ACL_ERROR_INVALID_PARAM,
           "model %u, input %s: the shape %s is not within the compiled ranges; set it with aclmdlSetDatasetTensorDesc",
           id, tensor.name.c_str(), spell(dims).c_str());
+    const aclDataBuffer& buffer = buffer_of(input, i);
     size_t nbytes = tensor.nbytes_of(dims);
-    if (entry.buffer->size + kSlack < nbytes)
+    if (buffer.size + kSlack < nbytes)
       refuse(ACL_ERROR_GE_FAILURE, "E13025: model %u, input %zu (%s): expected a buffer of %zu bytes for %s, got %zu",
-             id, i, tensor.name.c_str(), nbytes, spell(dims).c_str(), entry.buffer->size);
-    call.inputs.push_back(alias("input", tensor, entry.buffer->data, nbytes));
-    launch.regions.push_back({entry.buffer->data, nbytes});
+             id, i, tensor.name.c_str(), nbytes, spell(dims).c_str(), buffer.size);
+    call.inputs.push_back(alias("input", tensor, buffer.data, nbytes));
+    launch.regions.push_back({buffer.data, nbytes});
     call.input_dims.push_back(std::move(dims));
   }
 
@@ -322,7 +330,7 @@ void Model::prepare_range(Launch& launch, const aclmdlDataset& input, aclmdlData
   // only).
   auto place = [this, &output, sync](size_t o, size_t nbytes) -> char* {
     const Tensor& tensor = manifest().outputs[o];
-    aclDataBuffer& buffer = *output.entries[o].buffer;
+    aclDataBuffer& buffer = buffer_of(output, o);
     if (!buffer.data && nbytes > 0) {
       if (!sync)
         refuse(ACL_ERROR_INVALID_PARAM, "model %u, output %s: an asynchronous execution needs an output buffer", id,

@@ -80,7 +80,7 @@ class Model : public std::enable_shared_from_this<Model> {
   std::shared_ptr<const Manifest> shared_manifest() const { return {program_, &program_->manifest}; }
   Context* context() const { return context_; }
   int device() const { return device_; }
-  size_t input_count() const { return manifest().inputs.size() + (manifest().geared() ? 1 : 0); }
+  size_t input_count() const { return manifest().visible_inputs(); }
   bool busy() const { return in_flight_.load(std::memory_order_acquire) > 0; }
 
   aclError execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& output, aclrtStream stream, int timeout_ms);
@@ -120,6 +120,9 @@ class Model : public std::enable_shared_from_this<Model> {
   std::vector<std::unique_ptr<Launch>> launches_;
   std::vector<Launch*> free_;
 };
+
+// Held while gear values are written or compared: a program may rewrite them while an execution is queued.
+std::mutex& gear_buffer_mutex();
 
 uint32_t load(const Om& om, const Placement& placement);
 std::shared_ptr<Model> find_model(uint32_t id);  // throws Failure (145003)

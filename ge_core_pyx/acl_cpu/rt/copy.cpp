@@ -427,7 +427,7 @@ aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, siz
 }
 
 aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
-  ACL_CPU_ENTRY(aclrtCmoAsync);
+  ACL_CPU_ENTRY(aclrtCmoAsync);  // approximate: prefetch only, checked, no effect
   if (src == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "src must not be NULL and size not 0");
   if (cmoType != ACL_RT_CMO_TYPE_PREFETCH) {
     return unsupported(k_aclrtCmoAsync, "aclrtCmoAsync with a type other than PREFETCH");

@@ -11,37 +11,37 @@ extern "C" {
 aclDataBuffer* aclCreateDataBuffer(void* data, size_t size) {
   ACL_CPU_ENTRY_OR(aclCreateDataBuffer, nullptr);
   live_add(Kind::kDataBuffer, 1);
-  return new aclDataBuffer{data, size};
+  return new aclDataBuffer(data, size);
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY(aclDestroyDataBuffer);
-  if (dataBuffer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dataBuffer must not be NULL");
+  if (!end_handled(dataBuffer)) return fail(ACL_ERROR_INVALID_PARAM, "expected a data buffer that is not destroyed");
   live_add(Kind::kDataBuffer, -1);
-  delete dataBuffer;
   return ACL_SUCCESS;
 }
 
 aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size) {
   ACL_CPU_ENTRY(aclUpdateDataBuffer);
-  if (dataBuffer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "dataBuffer must not be NULL");
-  *dataBuffer = {data, size};
+  if (!alive(dataBuffer)) return fail(ACL_ERROR_INVALID_PARAM, "expected a data buffer that is not destroyed");
+  dataBuffer->data = data;
+  dataBuffer->size = size;
   return ACL_SUCCESS;
 }
 
 void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferAddr, nullptr);
-  return dataBuffer == nullptr ? nullptr : dataBuffer->data;
+  return alive(dataBuffer) ? dataBuffer->data : nullptr;
 }
 
 uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferSize, 0);
-  return dataBuffer == nullptr ? 0 : uint32_t(dataBuffer->size);
+  return alive(dataBuffer) ? uint32_t(dataBuffer->size) : 0;
 }
 
 size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer) {
   ACL_CPU_ENTRY_OR(aclGetDataBufferSizeV2, 0);
-  return dataBuffer == nullptr ? 0 : dataBuffer->size;
+  return alive(dataBuffer) ? dataBuffer->size : 0;
 }
 
 size_t aclDataTypeSize(aclDataType dataType) {

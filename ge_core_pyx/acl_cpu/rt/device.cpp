@@ -380,7 +380,7 @@ extern "C" {
 
 // ---- the process ----
 aclError aclInit(const char* configPath) {
-  ACL_CPU_ENTRY(aclInit);
+  ACL_CPU_ENTRY(aclInit);  // approximate: dump, profiler and the other keys of the file are ignored
   std::lock_guard lock(init_mutex);
   std::string text;
   if (aclError code = read_init_config(configPath, &text)) return code;
@@ -447,7 +447,7 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 }
 
 aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
-  ACL_CPU_ENTRY(aclsysGetCANNVersion);
+  ACL_CPU_ENTRY(aclsysGetCANNVersion);  // approximate: 8.1.RC1 or 9.1.0 for every package
   if (version == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "version must not be NULL");
   if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) {
     return fail(ACL_ERROR_INVALID_PARAM, "unknown package %d", int(name));
@@ -461,14 +461,14 @@ aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* ve
 }
 
 aclError aclsysGetVersionStr(char* pkgName, char* versionStr) {
-  ACL_CPU_ENTRY(aclsysGetVersionStr);
+  ACL_CPU_ENTRY(aclsysGetVersionStr);  // approximate: 9.1.0 for every package
   if (pkgName == nullptr || versionStr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   std::strcpy(versionStr, version_text());
   return ACL_SUCCESS;
 }
 
 aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum) {
-  ACL_CPU_ENTRY(aclsysGetVersionNum);
+  ACL_CPU_ENTRY(aclsysGetVersionNum);  // approximate: 9.1.0 for every package
   if (pkgName == nullptr || versionNum == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   *versionNum = api_is_9() ? 90100000 : 80100000 - 100;
   return ACL_SUCCESS;
@@ -484,7 +484,7 @@ aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num) 
 }
 
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
-  ACL_CPU_ENTRY(aclGetCannAttribute);
+  ACL_CPU_ENTRY(aclGetCannAttribute);  // approximate: 1 for each
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (cannAttr < ACL_CANN_ATTR_INF_NAN || cannAttr > ACL_CANN_ATTR_JIT_COMPILE) {
     return fail(ACL_ERROR_INVALID_PARAM, "unknown attribute %d", int(cannAttr));
@@ -570,7 +570,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 }
 
 aclError aclrtSetTsDevice(aclrtTsId tsId) {
-  ACL_CPU_ENTRY(aclrtSetTsDevice);
+  ACL_CPU_ENTRY(aclrtSetTsDevice);  // approximate: checked, no effect
   if (tsId < ACL_TS_ID_AICORE || tsId >= ACL_TS_ID_RESERVED) {
     return fail(ACL_ERROR_INVALID_PARAM, "tsId must be 0 or 1, got %d", int(tsId));
   }
@@ -578,7 +578,7 @@ aclError aclrtSetTsDevice(aclrtTsId tsId) {
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* info) {
-  ACL_CPU_ENTRY(aclrtGetDeviceUtilizationRate);
+  ACL_CPU_ENTRY(aclrtGetDeviceUtilizationRate);  // approximate: the compute engine's busy share since the last question
   if (info == nullptr || info->utilizationExtend != nullptr) {
     return fail(ACL_ERROR_INVALID_PARAM, "utilizationInfo must not be NULL and its utilizationExtend must be NULL");
   }
@@ -610,7 +610,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
 }
 
 aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t* value) {
-  ACL_CPU_ENTRY(aclGetDeviceCapability);
+  ACL_CPU_ENTRY(aclGetDeviceCapability);  // approximate: core counts of one Ascend910B, whatever the soc_name
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (aclError code = check_device(int(deviceId))) return code;
   static const int kAttributes[] = {ACL_DEV_ATTR_AICORE_CORE_NUM, ACL_DEV_ATTR_VECTOR_CORE_NUM,
@@ -622,7 +622,7 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
 }
 
 aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value) {
-  ACL_CPU_ENTRY(aclrtGetDeviceInfo);
+  ACL_CPU_ENTRY(aclrtGetDeviceInfo);  // approximate: core counts of one Ascend910B, whatever the soc_name
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   if (aclError code = check_device(int(deviceId))) return code;
   if (attr == ACL_DEV_ATTR_PHY_CHIP_ID) {
@@ -643,7 +643,7 @@ aclError aclrtDeviceGetStreamPriorityRange(int32_t* leastPriority, int32_t* grea
 }
 
 aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
-  ACL_CPU_ENTRY(aclrtDeviceCanAccessPeer);
+  ACL_CPU_ENTRY(aclrtDeviceCanAccessPeer);  // approximate: yes for every pair
   if (canAccessPeer == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "canAccessPeer must not be NULL");
   if (aclError code = check_device(deviceId)) return code;
   if (aclError code = check_device(peerDeviceId)) return code;
@@ -678,29 +678,29 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
 }
 
 aclError aclrtDeviceGetBareTgid(int32_t* pid) {
-  ACL_CPU_ENTRY(aclrtDeviceGetBareTgid);
+  ACL_CPU_ENTRY(aclrtDeviceGetBareTgid);  // approximate: this process's own id
   if (pid == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "pid must not be NULL");
   *pid = getpid();
   return ACL_SUCCESS;
 }
 
 aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId) {
-  ACL_CPU_ENTRY(aclrtGetLogicDevIdByUserDevId);
+  ACL_CPU_ENTRY(aclrtGetLogicDevIdByUserDevId);  // approximate: logical and physical ids are the same
   return to_physical(userDevid, logicDevId);
 }
 aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t* const userDevid) {
-  ACL_CPU_ENTRY(aclrtGetUserDevIdByLogicDevId);
+  ACL_CPU_ENTRY(aclrtGetUserDevIdByLogicDevId);  // approximate: logical and physical ids are the same
   return from_physical(logicDevId, userDevid);
 }
 aclError aclrtGetLogicDevIdByPhyDevId(const int32_t phyDevId, int32_t* const logicDevId) {
-  ACL_CPU_ENTRY(aclrtGetLogicDevIdByPhyDevId);
+  ACL_CPU_ENTRY(aclrtGetLogicDevIdByPhyDevId);  // approximate: logical and physical ids are the same
   int32_t user;
   if (aclError code = from_physical(phyDevId, logicDevId == nullptr ? nullptr : &user)) return code;
   *logicDevId = phyDevId;
   return ACL_SUCCESS;
 }
 aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t* const phyDevId) {
-  ACL_CPU_ENTRY(aclrtGetPhyDevIdByLogicDevId);
+  ACL_CPU_ENTRY(aclrtGetPhyDevIdByLogicDevId);  // approximate: logical and physical ids are the same
   int32_t user;
   if (aclError code = from_physical(logicDevId, phyDevId == nullptr ? nullptr : &user)) return code;
   *phyDevId = logicDevId;
@@ -722,44 +722,44 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
   return ACL_SUCCESS;
 }
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOut);
+  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOut);  // approximate: ends tasks that hang by a fault, no others
   op_timeout_us = uint64_t(timeout) * 1000000;
   return ACL_SUCCESS;
 }
 aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutWithMs);
+  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutWithMs);  // approximate: as aclrtSetOpExecuteTimeOut
   op_timeout_us = uint64_t(timeout) * 1000;
   return ACL_SUCCESS;
 }
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutV2);
+  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutV2);  // approximate: as aclrtSetOpExecuteTimeOut
   if (actualTimeout == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "actualTimeout must not be NULL");
   op_timeout_us = std::min<uint64_t>(timeout, uint64_t(INT64_MAX) / 4000);
   *actualTimeout = op_timeout_us;
   return ACL_SUCCESS;
 }
 aclError aclrtGetOpTimeOutInterval(uint64_t* interval) {
-  ACL_CPU_ENTRY(aclrtGetOpTimeOutInterval);
+  ACL_CPU_ENTRY(aclrtGetOpTimeOutInterval);  // approximate: 1 us
   if (interval == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "interval must not be NULL");
   *interval = 1;
   return ACL_SUCCESS;
 }
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  ACL_CPU_ENTRY(aclrtGetSysParamOpt);
+  ACL_CPU_ENTRY(aclrtGetSysParamOpt);  // approximate: as set
   return get_option(opt, value);
 }
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  ACL_CPU_ENTRY(aclrtSetSysParamOpt);
+  ACL_CPU_ENTRY(aclrtSetSysParamOpt);  // approximate: kept, no effect
   return set_option(opt, value);
 }
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  ACL_CPU_ENTRY(aclrtCtxGetSysParamOpt);
+  ACL_CPU_ENTRY(aclrtCtxGetSysParamOpt);  // approximate: the process's, not the context's
   Context* context;
   if (aclError code = current_context(&context)) return code;
   return get_option(opt, value);
 }
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  ACL_CPU_ENTRY(aclrtCtxSetSysParamOpt);
+  ACL_CPU_ENTRY(aclrtCtxSetSysParamOpt);  // approximate: kept for the process, no effect
   Context* context;
   if (aclError code = current_context(&context)) return code;
   return set_option(opt, value);

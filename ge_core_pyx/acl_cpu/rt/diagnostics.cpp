@@ -275,7 +275,7 @@ aclError aclrtGetLastError(aclrtLastErrLevel level) {
 }
 
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
-  enter(k_aclAppLog);
+  enter(k_aclAppLog);  // approximate: printed with ASCEND_SLOG_PRINT_TO_STDOUT=1; no log files
   static const char* const kLevels[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
   const char* threshold = std::getenv("ASCEND_GLOBAL_LOG_LEVEL");
   const char* shown = std::getenv("ASCEND_SLOG_PRINT_TO_STDOUT");

@@ -250,9 +250,9 @@ aclError aclrtDestroyEvent(aclrtEvent handle) {
   ACL_CPU_ENTRY(aclrtDestroyEvent);
   Event* event;
   if (aclError code = find_event(handle, &event)) return code;
-  if (handles().remove(handle) == nullptr) return ACL_SUCCESS;
+  if (handles().remove(handle) == nullptr) return fail(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed");
   live_add(Kind::kEvent, -1);
-  event->release();
+  free_later(event, [](Event* oldest) { oldest->release(); });
   return ACL_SUCCESS;
 }
 

@@ -394,18 +394,18 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy pol
 }
 
 aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  ACL_CPU_ENTRY(aclrtMallocCached);
+  ACL_CPU_ENTRY(aclrtMallocCached);  // approximate: the same as aclrtMalloc
   return device_alloc(devPtr, size, with_spare(size), policy);
 }
 
 aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
-  ACL_CPU_ENTRY(aclrtMallocWithCfg);
+  ACL_CPU_ENTRY(aclrtMallocWithCfg);  // approximate: attributes are checked and ignored
   if (aclError code = check_config(cfg)) return code;
   return device_alloc(devPtr, size, size, policy);
 }
 
 aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig* cfg) {
-  ACL_CPU_ENTRY(aclrtMallocForTaskScheduler);
+  ACL_CPU_ENTRY(aclrtMallocForTaskScheduler);  // approximate: attributes are checked and ignored
   if (aclError code = check_config(cfg)) return code;
   return device_alloc(devPtr, size, size, policy);
 }
@@ -426,7 +426,7 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
 }
 
 aclError aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocConfig* cfg) {
-  ACL_CPU_ENTRY(aclrtMallocHostWithCfg);
+  ACL_CPU_ENTRY(aclrtMallocHostWithCfg);  // approximate: attributes are checked and ignored
   if (aclError code = check_config(cfg)) return code;
   return host_alloc(ptr, size);
 }
@@ -442,7 +442,7 @@ aclError aclrtFreeHostWithDevSync(void* hostPtr) {
 }
 
 aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type, void** devPtr) {
-  ACL_CPU_ENTRY(aclrtHostRegister);
+  ACL_CPU_ENTRY(aclrtHostRegister);  // approximate: devPtr is an address that nothing here reads
   if (devPtr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL");
   if (type != ACL_HOST_REGISTER_MAPPED) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "type must be ACL_HOST_REGISTER_MAPPED (0), got %d", int(type));
@@ -480,7 +480,7 @@ aclError aclrtHostUnregister(void* ptr) {
 }
 
 aclError aclrtHostGetDevicePointer(void* pHost, void** pDevice, uint32_t flag) {
-  ACL_CPU_ENTRY(aclrtHostGetDevicePointer);
+  ACL_CPU_ENTRY(aclrtHostGetDevicePointer);  // approximate: an address that nothing here reads
   if (pHost == nullptr || pDevice == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
   if (flag != 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must be 0, got %u", flag);
   Region region = find_region(pHost);
@@ -522,7 +522,7 @@ aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize) {
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
-  ACL_CPU_ENTRY(aclrtGetMemInfo);
+  ACL_CPU_ENTRY(aclrtGetMemInfo);  // approximate: HBM; other memory is 0 of 0
   if (free == nullptr || total == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "free and total must not be NULL");
   Context* context;
   if (aclError code = current_context(&context)) return code;
@@ -552,7 +552,7 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
 }
 
 aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* info, size_t inputNum, size_t* outputNum) {
-  ACL_CPU_ENTRY(aclrtGetMemUsageInfo);
+  ACL_CPU_ENTRY(aclrtGetMemUsageInfo);  // approximate: one entry, this process's
   if (info == nullptr || outputNum == nullptr || inputNum == 0) {
     return fail(ACL_ERROR_INVALID_PARAM, "memUsageInfo and outputNum must not be NULL, inputNum not 0");
   }
@@ -573,14 +573,14 @@ aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* info, size_t 
 }
 
 aclError aclrtMemFlush(void* devPtr, size_t size) {
-  ACL_CPU_ENTRY(aclrtMemFlush);
+  ACL_CPU_ENTRY(aclrtMemFlush);  // approximate: checked, no effect
   if (devPtr == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL and size not 0");
   if (host_alias(devPtr, size) == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
   return ACL_SUCCESS;
 }
 
 aclError aclrtMemInvalidate(void* devPtr, size_t size) {
-  ACL_CPU_ENTRY(aclrtMemInvalidate);
+  ACL_CPU_ENTRY(aclrtMemInvalidate);  // approximate: checked, no effect
   if (devPtr == nullptr || size == 0) return fail(ACL_ERROR_INVALID_PARAM, "devPtr must not be NULL and size not 0");
   if (host_alias(devPtr, size) == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
   return ACL_SUCCESS;

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -18,8 +20,52 @@
 #pragma GCC visibility push(default)
 #include "../../abi/acl_abi.h"
 
+namespace acl_cpu {
+
+// An object whose handle is its own address. Ended ones are marked and stay for a while, so that a program that uses a
+// handle too long is told so.
+struct Handled {
+  static constexpr uint32_t kAlive = 0x41434C30, kEnded = 0x454E4445;
+  uint32_t mark = kAlive;
+};
+inline bool alive(const Handled* object) {
+  return object != nullptr && __atomic_load_n(&object->mark, __ATOMIC_ACQUIRE) == Handled::kAlive;
+}
+
+// What ended is freed later: another thread may still be inside a call with it.
+template <typename T, typename Free>
+void free_later(T* object, Free free) {
+  constexpr size_t kKept = 256;
+  static auto* mutex = new std::mutex;
+  static auto* kept = new std::deque<T*>;
+  T* oldest = nullptr;
+  {
+    std::lock_guard lock(*mutex);
+    kept->push_back(object);
+    if (kept->size() > kKept) {
+      oldest = kept->front();
+      kept->pop_front();
+    }
+  }
+  if (oldest != nullptr) free(oldest);
+}
+
+// Ends an object of a program; false if it had ended before.
+template <typename T>
+bool end_handled(const T* object) {
+  auto* ended = const_cast<T*>(object);
+  if (ended == nullptr || __atomic_exchange_n(&ended->mark, Handled::kEnded, __ATOMIC_ACQ_REL) != Handled::kAlive) {
+    return false;
+  }
+  free_later(ended, [](T* oldest) { delete oldest; });
+  return true;
+}
+
+}  // namespace acl_cpu
+
 // A data buffer owns nothing; both halves read it directly.
-struct aclDataBuffer {
+struct aclDataBuffer : acl_cpu::Handled {
+  aclDataBuffer(void* data, size_t size) : data(data), size(size) {}
   void* data;
   size_t size;
 };

@@ -224,6 +224,9 @@ void Stream::stop() {
   bell_.open();
   done_.open();
   if (worker_.joinable()) worker_.join();
+  std::lock_guard lock(mutex_);
+  ring_.reset();
+  capacity_ = 0;
 }
 
 aclError Stream::take_error() {
@@ -272,7 +275,7 @@ void end_stream(Stream* stream, bool force) {
     streams_of[stream->device].fetch_sub(1);
     live_add(Kind::kStream, -1);
   }
-  stream->release();
+  free_later(stream, [](Stream* oldest) { oldest->release(); });
 }
 
 // Removes the handle; false when another thread was faster.
@@ -409,7 +412,8 @@ static aclError destroy_stream(aclrtStream handle, bool force) {
   if (stream == Stream::running()) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "a callback must not destroy the stream that it runs on");
   }
-  if (forget(stream)) end_stream(stream, force);
+  if (!forget(stream)) return fail(ACL_ERROR_RT_STREAM_CONTEXT, "the stream is being destroyed");
+  end_stream(stream, force);
   return ACL_SUCCESS;
 }
 
@@ -427,7 +431,7 @@ aclError aclrtCreateStream(aclrtStream* stream) {
 }
 
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag) {
-  ACL_CPU_ENTRY(aclrtCreateStreamWithConfig);
+  ACL_CPU_ENTRY(aclrtCreateStreamWithConfig);  // approximate: priority and flags are kept, not honoured
   if (priority > 7) return fail(ACL_ERROR_RT_PARAM_INVALID, "priority must be 0 (highest) to 7, got %u", priority);
   if ((flag & ~0x3Fu) != 0) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown stream flags 0x%x", flag);
   return create_stream(stream, priority, flag);
@@ -478,7 +482,7 @@ aclError aclrtStreamAbort(aclrtStream handle) {
 }
 
 aclError aclrtStreamStop(aclrtStream handle) {
-  ACL_CPU_ENTRY(aclrtStreamStop);
+  ACL_CPU_ENTRY(aclrtStreamStop);  // approximate: the same as aclrtStreamAbort
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
   stream->abort(ACL_ERROR_RT_STREAM_ABORT);
@@ -534,7 +538,7 @@ aclError aclrtGetStreamAvailableNum(uint32_t* streamCount) {
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
-  ACL_CPU_ENTRY(aclrtSetStreamOverflowSwitch);
+  ACL_CPU_ENTRY(aclrtSetStreamOverflowSwitch);  // approximate: kept; nothing overflows
   if (flag > 1) return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must be 0 or 1, got %u", flag);
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -543,7 +547,7 @@ aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
 }
 
 aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t* flag) {
-  ACL_CPU_ENTRY(aclrtGetStreamOverflowSwitch);
+  ACL_CPU_ENTRY(aclrtGetStreamOverflowSwitch);  // approximate: as set
   if (flag == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flag must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -552,7 +556,7 @@ aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t* flag) {
 }
 
 aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
-  ACL_CPU_ENTRY(aclrtSetStreamAttribute);
+  ACL_CPU_ENTRY(aclrtSetStreamAttribute);  // approximate: failure mode is honoured; overflow, tag and priority are kept
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;
@@ -577,7 +581,7 @@ aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrt
 }
 
 aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr, aclrtStreamAttrValue* value) {
-  ACL_CPU_ENTRY(aclrtGetStreamAttribute);
+  ACL_CPU_ENTRY(aclrtGetStreamAttribute);  // approximate: as set
   if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
   Stream* stream;
   if (aclError code = resolve_stream(handle, &stream)) return code;

@@ -1,0 +1,454 @@
+"""A borrowed slot, its pinned memory as arrays; and host memory of the caller that devices read in place."""
+
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from ge_core_pyx cimport acl
+from ge_core_pyx.acl cimport aclError, api, usable
+from ge_core_pyx.arrays cimport Source, view_of
+from ge_core_pyx.executor cimport Device, Executor
+from ge_core_pyx.feeds cimport Feed, Target
+from ge_core_pyx.slot cimport AWAITED, Plan, RangeSlot, Slot, Tensor
+
+import operator
+
+from ge_core_pyx.arrays import numpy_dtype
+from ge_core_pyx.executor import listed, whole_ms
+
+
+@cython.final
+cdef class Hold:
+    """Keeps a slot out of the pool; it goes back when the last object that refers to this one dies."""
+
+    cdef Executor executor
+    cdef Slot slot
+
+    def __cinit__(self, Executor executor, Slot slot):
+        self.executor = executor
+        self.slot = slot
+
+    def __dealloc__(self):
+        if self.slot is not None and usable():
+            self.executor.release(self.slot)
+
+
+@cython.final
+cdef class Registration:
+    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
+
+    cdef Executor executor
+    cdef Py_buffer view
+    cdef bint pinned, held
+    cdef tuple span
+    cdef object contexts
+
+    def __cinit__(self, Executor executor, array):
+        cdef aclError rc
+        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
+        self.held = True
+        self.executor = executor
+        self.contexts = [(<Device>device).context for device in executor.devices]
+        with self.contexts[0].bound():
+            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
+            if rc != 0:
+                api.aclGetRecentErrMsg()
+        self.pinned = rc == 0
+        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
+        if self.pinned:
+            executor.registered.append(self.span)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
+        return self.pinned
+
+    cdef void _release(self) noexcept:
+        if self.pinned:
+            self.pinned = False
+            self.executor.registered.remove(self.span)
+            try:
+                with self.contexts[0].bound():
+                    api.aclrtHostUnregister(self.view.buf)
+            except Exception:
+                pass                   # a context that is closed holds no registration
+        if self.held:
+            self.held = False
+            PyBuffer_Release(&self.view)
+
+    def close(self):
+        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
+        self._release()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._release()
+
+    def __dealloc__(self):
+        if self.held and usable():
+            self._release()
+
+
+@cython.final
+cdef class Batch:
+    """One borrowed slot: fill `inputs`, `run()`, read `outputs`, all in pinned memory and without a copy.
+
+    Attributes
+    ----------
+    rows : int
+        0 for a model that is not cut by rows.
+    inputs, outputs : dict of name → ndarray, shape (rows, …)
+        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
+        back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
+    """
+
+    cdef Executor executor
+    cdef Hold hold
+    cdef Slot slot
+    cdef int plan
+    cdef readonly Py_ssize_t rows
+    cdef dict _inputs, _outputs
+
+    def __cinit__(self, Executor executor not None, rows, shapes):
+        cdef Py_ssize_t largest = executor.description.max_rows
+        if rows is not None:
+            rows = operator.index(rows)
+        if shapes is not None:
+            self._by_shapes(executor, rows, shapes)
+            return
+        if largest == 0:
+            if rows is not None:
+                raise ValueError(f"rows cannot be chosen: {executor.description.not_rows}")
+            if executor.description.gear_kind != "static":
+                raise ValueError(f"say which shapes to borrow for: {executor.description.not_rows}")
+            rows = 0
+        elif rows is None:
+            rows = largest
+        elif not 1 <= rows <= largest:
+            raise ValueError(f"rows must be 1..{largest}, got {rows}")
+        self.executor = executor
+        self.rows = rows
+        self.slot = executor.acquire()
+        self.hold = Hold.__new__(Hold, executor, self.slot)
+        self.plan = executor.plan_for(self.slot, rows)
+
+    def _by_shapes(self, Executor executor, rows, shapes):
+        specs = executor.description.inputs
+        if rows is not None or not hasattr(shapes, "keys") or set(shapes) != {spec.name for spec in specs}:
+            raise ValueError(f"expected either rows, or the shape of each of {listed(specs)}; got {rows} and {shapes}")
+        try:
+            wanted = tuple(tuple(operator.index(dim) for dim in shapes[spec.name]) for spec in specs)
+        except TypeError:
+            raise ValueError(f"expected a shape of integers for each input, got {shapes}") from None
+        for spec, shape in zip(specs, wanted):
+            if len(shape) != len(spec.shape):
+                raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
+        plan, cut = executor._place(wanted)
+        if cut is not None:
+            raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
+        self.executor = executor
+        self.slot = executor.acquire()
+        self.hold = Hold.__new__(Hold, executor, self.slot)
+        self.plan = plan
+        if isinstance(self.slot, RangeSlot):
+            (<RangeSlot>self.slot).prepare(wanted)
+
+    cdef int alive(self) except -1:
+        if self.hold is None:
+            raise RuntimeError("the batch is closed")
+        return 0
+
+    cdef tuple _shape(self, shape, int multiple):
+        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
+
+    @property
+    def inputs(self) -> dict:
+        self.alive()
+        if self._inputs is None:
+            if isinstance(self.slot, RangeSlot):
+                shapes = (<RangeSlot>self.slot).shapes
+            else:
+                shapes = self.slot.gears[self.plan][0]
+            self._inputs = {
+                spec.name: view_of(
+                    self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
+                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
+                )
+                for i, spec in enumerate(self.executor.description.inputs)
+            }
+        return self._inputs
+
+    @property
+    def outputs(self) -> dict:
+        self.alive()
+        if self._outputs is None:
+            if isinstance(self.slot, RangeSlot):
+                shapes = (<RangeSlot>self.slot).output_shapes
+                if shapes is None:
+                    raise RuntimeError("the shapes of the outputs are known after run()")
+            else:
+                shapes = self.slot.gears[self.plan][1]
+            self._outputs = {
+                spec.name: view_of(
+                    self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
+                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
+                    self.executor.output_dtypes[i], True,
+                )
+                for i, spec in enumerate(self.executor.output_specs)
+            }
+        return self._outputs
+
+    def write(self, str name not None, Py_ssize_t row, value):
+        """Copy an array of n rows into rows [row, row + n) of an input, without the GIL.
+
+        Parameters
+        ----------
+        name : str
+        row : int
+        value : ndarray, shape (n, …)
+            The input's dtype; made contiguous first where it is not. For a model without rows: the whole tensor, row 0.
+
+        Raises
+        ------
+        ValueError
+            Wrong name, dtype or shape, or rows outside the batch.
+        """
+        cdef Source source
+        cdef Py_buffer view
+        cdef Tensor* tensor
+        cdef char* target
+        self.alive()
+        index = self.executor.input_index.get(name)
+        if index is None:
+            raise ValueError(f"no input {name!r}; this model has {listed(self.executor.description.inputs)}")
+        source = self.executor.sources[index]
+        source.view(value, &view)
+        try:
+            tensor = &self.slot.plans[self.plan].inputs[<int>index]
+            target = <char*>self.slot.pinned_input.ptr + tensor.offset
+            if self.rows == 0:
+                if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
+                    raise ValueError(
+                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
+                    )
+            else:
+                source.check_row(&view)
+                if row < 0 or row > self.rows - view.shape[0]:
+                    raise ValueError(
+                        f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
+                    )
+                target += row * tensor.row_nbytes
+            with nogil:
+                memcpy(target, view.buf, view.len)
+        finally:
+            PyBuffer_Release(&view)
+
+    def put(self, Feed feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
+        """Copy rows [first, first + count) of a request into rows [row, row + count) of all inputs, without the GIL.
+
+        Parameters
+        ----------
+        feed : Feed
+            Of this session's `stage()`.
+        row, first : int
+        count : int
+            Default: all of the request's rows. For a model without rows leave all three out.
+
+        Raises
+        ------
+        ValueError
+            Rows outside the request or the batch, or shapes that are not this batch's.
+        """
+        cdef Slot slot = self.slot
+        cdef Plan* plan
+        cdef Tensor* tensor
+        cdef size_t row_nbytes
+        cdef int i
+        self.alive()
+        plan = &slot.plans[self.plan]
+        if feed is None or feed.filled != slot.n_inputs or (feed.rows == 0) != (self.rows == 0):
+            raise ValueError("the request was not staged for this batch's model")
+        if count < 0:
+            count = feed.rows
+        if row < 0 or first < 0 or first + count > feed.rows or row + count > self.rows:
+            raise ValueError(
+                f"rows {first}..{first + count} of a request of {feed.rows} do not fit from row {row} on in a batch of "
+                f"{self.rows}"
+            )
+        if self.rows == 0:
+            for i in range(slot.n_inputs):
+                if feed.views[i].len != <Py_ssize_t>plan.inputs[i].nbytes:
+                    raise ValueError(f"the request's shapes {feed.shapes} are not this batch's")
+        with nogil:
+            for i in range(slot.n_inputs):
+                tensor = &plan.inputs[i]
+                row_nbytes = tensor.row_nbytes
+                memcpy(
+                    <char*>slot.pinned_input.ptr + tensor.offset + row * row_nbytes,
+                    <char*>feed.views[i].buf + first * row_nbytes,
+                    count * row_nbytes if self.rows != 0 else tensor.nbytes,
+                )
+
+    def get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
+        """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
+
+        Parameters
+        ----------
+        index : int
+            Of the output, as the model lists them.
+        target : Target
+        row, at : int
+        count : int
+            Default: all of the batch's rows. For a model without rows leave all three out.
+
+        Raises
+        ------
+        ValueError
+            Rows outside the batch or the target.
+        """
+        cdef Slot slot = self.slot
+        cdef Tensor* tensor
+        cdef char* source
+        cdef char* place
+        cdef size_t nbytes, offset
+        self.alive()
+        if target is None or not 0 <= index < slot.n_outputs:
+            raise ValueError(f"output {index} into {target}: this model has {slot.n_outputs} outputs")
+        tensor = &slot.plans[self.plan].outputs[index]
+        if count < 0:
+            count = self.rows
+        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
+        offset = at * tensor.row_nbytes
+        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
+            raise ValueError(
+                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
+                f"{target.nbytes} bytes"
+            )
+        source = <char*>slot.pinned_output.ptr + tensor.offset + row * tensor.row_nbytes
+        place = target.ptr + offset
+        with nogil:
+            memcpy(place, source, nbytes)
+
+    def collect(self, gets):
+        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards."""
+        try:
+            self.wait()
+            for index, target, row, count, at in gets:
+                self.get(index, target, row, count, at)
+        finally:
+            self.close()
+
+    cdef int _start(self, bint finish, Py_buffer* views=NULL, size_t first=0) except -1:
+        """Queue the batch: from the pinned input, or from rows `first` on of `views`."""
+        cdef Slot slot = self.slot
+        cdef Plan* plan
+        cdef size_t rows = self.rows
+        cdef aclError rc = 0
+        cdef int i
+        self.alive()
+        if acl.forked or self.executor.refusing:
+            self.executor._refuse()
+        plan = &slot.plans[self.plan]
+        with nogil:
+            if slot.in_flight:
+                rc = slot.finish(-1)
+            slot.begin()
+            if rows < plan.rows and views == NULL:
+                for i in range(slot.n_inputs):
+                    memset(
+                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
+                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
+                    )
+            if rc == 0:
+                rc = slot.start(self.plan, rows, views, first, NULL)
+            if rc == 0 and finish:
+                rc = slot.finish(-1)
+        self.executor._count(slot, self.plan, rows)
+        if rc != 0:
+            self._fail(rc)
+        if finish and slot.sampling:
+            slot.mark(AWAITED)
+            self.executor._sample(slot, self.plan, rows)
+        return 0
+
+    def _fail(self, aclError rc):
+        cdef Slot slot = self.slot
+        try:
+            self.executor.failed(slot, rc)
+        finally:
+            self.close()
+
+    def run(self):
+        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
+
+        Raises
+        ------
+        AclError
+            The device failed; the batch is closed then.
+        """
+        if isinstance(self.slot, RangeSlot):
+            self._outputs = None
+        self._start(True)
+
+    def start(self):
+        """Queue the execution and return; the inputs must not change before wait()."""
+        if isinstance(self.slot, RangeSlot):
+            self._outputs = None
+        self._start(False)
+
+    def wait(self, timeout=None):
+        """Wait for start().
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
+        """
+        cdef Slot slot = self.slot
+        cdef int64_t timeout_ms = whole_ms(timeout)
+        cdef aclError rc = 0
+        self.alive()
+        with nogil:
+            if slot.in_flight:
+                rc = slot.finish(timeout_ms)
+        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
+            raise TimeoutError(f"the batch is not done within {timeout} s")
+        if rc != 0:
+            self._fail(rc)
+        if slot.sampling:
+            self.executor._sample(slot, self.plan, self.rows)
+
+    def close(self):
+        """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
+        self._inputs = self._outputs = None
+        self.slot = None
+        self.hold = None
+
+    def __enter__(self):
+        self.alive()
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+def launch(Executor executor not None, Py_ssize_t rows, puts) -> Batch:
+    """See InferenceSession.launch."""
+    cdef Batch batch = Batch.__new__(Batch, executor, rows, None)
+    cdef Feed feed
+    try:
+        if len(puts) == 1:
+            feed, row, first, count = puts[0]
+            if row == 0 and count == rows and first + count <= feed.rows:
+                batch._start(False, feed.views, first)    # which may copy and send it in pieces
+                return batch
+        for feed, row, first, count in puts:
+            batch.put(feed, row, first, count)
+        batch._start(False)
+    except BaseException:
+        batch.close()
+        raise
+    return batch
