@@ -56,8 +56,8 @@ MIXED = {
 class Plan:
     """How much is measured: batches per configuration, repeated while unstable, and requests of the memory test."""
 
-    batches: int = 1200
-    attempts: int = 5
+    batches: int = 800
+    attempts: int = 4
     requests: int = 100_000
     settled: int = 1000
 

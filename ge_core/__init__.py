@@ -7,10 +7,6 @@
 Importing it opens no library and no device.
 """
 
-from ge_core_pyx.batch import Batch
-from ge_core_pyx.executor import Future
-from ge_core_pyx.model import TensorSpec
-
 from ge_core._version import __version__
 from ge_core.session import (
     InferenceSession,
@@ -20,6 +16,7 @@ from ge_core.session import (
     device_usage,
     runtime_info,
 )
+from ge_core_pyx.batch import Batch
 from ge_core_pyx.errors import (
     AclError,
     AclLoadError,
@@ -29,6 +26,8 @@ from ge_core_pyx.errors import (
     ModelFileError,
     UnsupportedError,
 )
+from ge_core_pyx.executor import Future
+from ge_core_pyx.model import TensorSpec
 
 __all__ = [
     "AclError",

@@ -24,6 +24,8 @@ cdef class Executor:
     cdef tuple output_specs
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
     cdef object condition, sizes
+    cdef int repairing                 # slots are being built or closed: the contexts must stay
+    cdef object repair                 # lock: one recover() at a time
     cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
     cdef Py_ssize_t max_rows           # of the description
     cdef bint plain                    # every output dtype is one that NumPy has
@@ -42,6 +44,7 @@ cdef class Executor:
     cdef Slot acquire(self)
     cdef void release(self, Slot slot) noexcept
     cdef int failed(self, Slot slot, aclError rc) except -1
+    cdef int _repaired(self) except -1
     cdef int plan_for(self, Slot slot, size_t rows) noexcept
     cdef int _sample(self, Slot slot, int plan, size_t rows) except -1
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1

@@ -85,6 +85,7 @@ cdef class Executor:
         self.submit_timeout_ms = submit_timeout_ms
         self.execute_timeout_ms = execute_timeout_ms
         self.condition = threading.Condition()
+        self.repair = threading.Lock()
         self.known = {}
         self.samples = collections.deque(maxlen=4096)
         self.registered = []
@@ -147,6 +148,9 @@ cdef class Executor:
         cdef Slot slot = slots_module.make(
             device.context, self.path, self.description, self.sizes, device.weights, self.execute_timeout_ms, self.known
         )
+        if self.closed:                # while it was built
+            slot.close()
+            return
         slot.device = index
         device.weights = slot.model.weights
         device.slots.append(slot)
@@ -221,13 +225,19 @@ cdef class Executor:
                 self.waiters -= 1
 
     cdef void release(self, Slot slot) noexcept:
+        cdef Device device
         if slot.failed:
             return                     # retired: failed() replaced it
         if self.closed:
             slot.close()
             self._close_contexts()
             return
-        (<Device>self.devices[slot.device]).free.append(slot)
+        device = <Device>self.devices[slot.device]
+        if device.unhealthy is not None:
+            device.slots.remove(slot)
+            _close_quietly(slot)
+            return
+        device.free.append(slot)
         if self.waiters:
             with self.condition:
                 self.condition.notify()
@@ -255,34 +265,42 @@ cdef class Executor:
         raise error
 
     def _retire(self, Slot slot, bint idle, error):
+        """Take a slot out for good, and put a new one in its place where the error allows that."""
         cdef Device device = self.devices[slot.device]
         device.slots.remove(slot)
-        if not idle:
-            slots_module.abandon(slot)
-        elif getattr(error, "code", 0) not in errors.STICKY:
-            try:
-                slot.close()
-                if not self.closed:
+        self.repairing += 1
+        try:
+            if not idle:
+                slots_module.abandon(slot)
+                if not device.slots:
+                    device.unhealthy = str(error)
+            elif getattr(error, "code", 0) in errors.STICKY:
+                device.sticky = True
+                device.unhealthy = str(error)
+                _close_quietly(slot)   # the device is gone: what it held went with it
+            else:
+                try:
+                    slot.close()
                     self._add_slot(slot.device)
-            except (errors.AclError, MemoryError) as second:
-                device.unhealthy = f"{error}; then {second}"
-        else:
-            device.sticky = True
-            device.unhealthy = str(error)
-            try:
-                slot.close()
-            except errors.AclError:
-                pass                   # the device is gone: what it held went with it
-        if not device.slots and device.unhealthy is None:
-            device.unhealthy = str(error)
-        if device.unhealthy is not None:
-            for other in device.free:  # no new work for this device
-                _close_quietly(other)
-            device.free.clear()
-            device.slots = [other for other in device.slots if not other.closed]
+                except (errors.AclError, MemoryError) as second:
+                    device.unhealthy = f"{error}; then {second}"
+            if device.unhealthy is not None:
+                while device.free:     # no new work for this device
+                    other = device.free.pop()
+                    device.slots.remove(other)
+                    _close_quietly(other)
+        finally:
+            self._repaired()
         self.refusing = self.closed or self.unhealthy is not None
         with self.condition:
             self.condition.notify_all()
+
+    cdef int _repaired(self) except -1:
+        """What close() had to leave to a repair that was under way."""
+        self.repairing -= 1
+        if self.closed:
+            self._close_contexts()
+        return 0
 
     @property
     def unhealthy(self):
@@ -293,10 +311,20 @@ cdef class Executor:
 
     def recover(self):
         """Make unhealthy devices work again where AscendCL allows it; see InferenceSession.recover."""
-        cdef Device device
         refuse_fork()
         if self.closed:
             self._refuse()
+        with self.repair:
+            self.repairing += 1
+            try:
+                self._recover()
+            finally:
+                self._repaired()
+        with self.condition:
+            self.condition.notify_all()
+
+    def _recover(self):
+        cdef Device device
         slots_module.release_abandoned()
         for index, device in enumerate(self.devices):
             if device.unhealthy is None and len(device.slots) == self.slots_per_device:
@@ -312,12 +340,10 @@ cdef class Executor:
                     f"work on device {device.context.device_id} has still not ended ({device.unhealthy}); try again "
                     "later, or end the process"
                 )
-            while len(device.slots) < self.slots_per_device:
+            while len(device.slots) < self.slots_per_device and not self.closed:
                 self._add_slot(index)
             device.unhealthy = None
-        self.refusing = False
-        with self.condition:
-            self.condition.notify_all()
+        self.refusing = self.closed
 
     # ---- requests ----
 
@@ -712,6 +738,8 @@ cdef class Executor:
 
     def _close_contexts(self):
         cdef Device device
+        if self.repairing:
+            return
         for device in self.devices:
             device.slots = [slot for slot in device.slots if not slot.closed]
             if not device.slots and not slots_module.abandoned(device.context):

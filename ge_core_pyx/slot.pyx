@@ -33,6 +33,7 @@ DRAIN_MS = 2000                        # how long a failed slot's stream may tak
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
 cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
+cdef size_t FIRST_NBYTES = 96 << 10
 
 KINDS = {"static": STATIC, "batch": BATCH, "image_size": IMAGE_SIZE, "dims": DIMS, "range": RANGE}
 cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
@@ -306,7 +307,7 @@ cdef class Slot:
         """Copy rows [first, first + rows) of the caller's arrays (rows 0: all) into pinned memory and queue their
         copy to the device; rows up to the gear become zeros.
 
-        A large block goes in pieces, so that the device copies one while the host copies the next.
+        A large block goes in pieces, the first a small one: the device copies one while the host copies the next.
         """
         cdef size_t pieces = plan.input_nbytes // PIECE_NBYTES
         cdef size_t piece, sent = 0, done, count, nbytes
@@ -316,7 +317,7 @@ cdef class Slot:
         cdef aclError rc = 0
         cdef int i
         pieces = 1 if pieces == 0 else 4 if pieces > 4 else pieces
-        piece = (plan.input_nbytes // pieces + 64) // 64 * 64
+        piece = plan.input_nbytes + 64 if pieces == 1 else FIRST_NBYTES
         for i in range(self.n_inputs):
             tensor = &plan.inputs[i]
             pinned = <char*>self.pinned_input.ptr + tensor.offset
@@ -332,6 +333,7 @@ cdef class Slot:
                     if rc != 0:
                         return rc
                     sent = tensor.offset + done
+                    piece = (plan.input_nbytes // (pieces - 1) + 64) // 64 * 64
             if nbytes < tensor.nbytes:
                 memset(pinned + nbytes, 0, tensor.nbytes - nbytes)
         if sent < plan.input_nbytes:
