@@ -16,7 +16,7 @@ from ge_core import isolated, operations, options, triton_config, warmup
 from ge_core.batching import Part, plan, plan_by_cuts
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
-from ge_core.triton_responses import Answers, Kept, Output, region
+from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
 
@@ -155,13 +155,12 @@ def tune_allocator() -> None:
 class Answer:
     """One request on its way: its inputs until they are copied, and the response that is being filled."""
 
-    feed = response = sender = error = None
+    feed = reply = response = sender = error = None
     rows = 0
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
         self.request = request
-        self.kept: list[Kept] = []
 
 
 class Flight:
@@ -202,7 +201,7 @@ class ServedModel:
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
         self._input_names = tuple(spec.name for spec in description.inputs)
-        self._sent: list[Kept] = []  # Triton may still be reading these
+        self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:
             watchdog.guard(context)
 
@@ -230,7 +229,8 @@ class ServedModel:
         for answer in answers:
             responses.append(self._final(answer))
             answer.request = answer.response = answer.feed = None  # Triton frees the inputs after it has answered
-            self._sent += answer.kept
+            if answer.reply is not None:
+                self._sent.append(answer.reply)
         return responses
 
     def is_ready(self) -> bool:
@@ -253,27 +253,22 @@ class ServedModel:
             if rows > self._gears[-1] or self._session.cuts is not None:
                 return None
             batch = self._session.launch(rows, ((feed, 0, 0, rows),))
-            kept, response = self._respond(request, rows)
-            batch.collect([(one.output.index, one.target, 0, rows, 0) for one in kept])
+            reply, response = self._respond(request, rows)
+            batch.collect(reply.gets)
         except Exception as error:
             return self._response(output_tensors=[], error=self._told(error))
-        for one in kept:
-            one.sent = True
-        self._sent += kept
+        reply.sent = True
+        self._sent.append(reply)
         return response
 
-    def _respond(self, request, rows: int) -> tuple[list[Kept], object]:
-        """(tensors that the rows are to be copied into, the response over them); made while the device works."""
+    def _respond(self, request, rows: int) -> tuple[Reply, object]:
+        """(what the rows are to be copied into, the response over it); made while the device works."""
         if self._sent:
-            self._reclaim()
-        answers = self._answers
-        kept = [answers.take(output, rows) for output in answers.wanted(request.requested_output_names())]
-        return kept, self._response([one.tensor for one in kept])
-
-    def _reclaim(self):
-        for kept in self._sent:
-            self._answers.give(kept)
-        self._sent.clear()
+            for reply in self._sent:
+                self._answers.give(reply)
+            self._sent.clear()
+        reply = self._answers.take(self._answers.wanted(request), rows)
+        return reply, self._response(reply.tensors)
 
     def _final(self, answer: Answer):
         """The response of an answer that no execution is awaited for; its tensors count as sent."""
@@ -281,8 +276,8 @@ class ServedModel:
             answer.error = self._error("the request was not answered", self._error.INTERNAL)
         if answer.error is not None:
             return self._response(output_tensors=[], error=answer.error)
-        for kept in answer.kept:
-            kept.sent = True
+        if answer.reply is not None:
+            answer.reply.sent = True
         return answer.response
 
     def _read(self, answers: Sequence[Answer]) -> list[Answer]:
@@ -328,7 +323,7 @@ class ServedModel:
     def _prepare(self, flight: Flight):
         for answer, _ in flight.parts:
             if answer.response is None:
-                answer.kept, answer.response = self._respond(answer.request, answer.rows)
+                answer.reply, answer.response = self._respond(answer.request, answer.rows)
 
     def _land(self, flight: Flight) -> None:
         """Waits for the device and copies the rows out. Whatever happens, the flight's parts are no longer awaited."""
@@ -346,18 +341,12 @@ class ServedModel:
                 answer.parts -= 1
 
     def _copy_rows(self, flight: Flight):
-        flight.work.collect(
-            [
-                (kept.output.index, kept.target, part.row, part.count, part.start)
-                for answer, part in flight.parts
-                for kept in answer.kept
-            ]
-        )
+        flight.work.collect([get for answer, part in flight.parts for get in answer.reply.gets_of(part)])
 
     def _take_arrays(self, flight: Flight):
         arrays = flight.work.result()
         for answer, _ in flight.parts:
-            outputs = self._answers.wanted(answer.request.requested_output_names())
+            outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
             answer.response = self._response(tensors)
 
@@ -430,15 +419,16 @@ class SendingModel(ServedModel):
             self._free.release()
 
     def _send(self, answer: Answer):
+        reply = answer.reply
         try:
-            if answer.error is None and (lacks := self._answers.lacks_room(answer.kept)):
+            if answer.error is None and reply is not None and (lacks := self._answers.lacks_room(reply)):
                 answer.error = self._error(lacks, self._error.UNAVAILABLE)
             answer.sender.send(self._final(answer), self._final_flag)
         except Exception as error:
             self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
-        for kept in answer.kept:
-            self._answers.give(kept)
-        answer.request = answer.response = answer.feed = answer.kept = None
+        if reply is not None:
+            self._answers.give(reply)
+        answer.request = answer.response = answer.feed = answer.reply = None
 
 
 def _parameters(config: Mapping) -> dict[str, str]:

@@ -8,8 +8,6 @@ in the pool, with our shape and dtype, is written there. All others get a tensor
 
 import os
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,19 +32,37 @@ class Output(NamedTuple):
     multiple: int  # its rows per row of the batch
 
 
-class Kept:
-    """A tensor of one output for a number of rows, and the memory its rows are copied into. `sent`: at least once."""
+class Reply:
+    """The output tensors of one answer, and the memory that rows are copied into to get there.
 
-    __slots__ = ("array", "nbytes", "output", "pooled", "rows", "sent", "target", "tensor")
+    Attributes
+    ----------
+    tensors : list of pb_utils.Tensor
+    gets : list of tuple
+        For `Batch.collect`, when the answer is a batch of its own.
+    sent : bool
+        Whether Triton has had the tensors at least once.
+    """
 
-    def __init__(self, output: Output, rows: int):
-        self.output, self.rows = output, rows
-        shape = (rows * output.multiple, *output.row_shape)
-        self.array = np.empty(shape, dtypes.by_name(output.dtype).numpy or "uint16")
-        self.nbytes = self.array.nbytes
-        self.target = feeds.Target(self.array)
-        self.tensor = None
-        self.sent = self.pooled = False
+    sent = pooled = False
+
+    def __init__(self, outputs: Sequence[Output], rows: int, free: list["Reply"]):
+        self.outputs, self.rows, self.free = outputs, rows, free
+        self.arrays = [
+            np.empty((rows * one.multiple, *one.row_shape), dtypes.by_name(one.dtype).numpy or "uint16")
+            for one in outputs
+        ]
+        self.nbytes = sum(array.nbytes for array in self.arrays)
+        self.aim([feeds.Target(array) for array in self.arrays])
+
+    def aim(self, targets: Sequence[feeds.Target]) -> None:
+        """Where the rows are copied to."""
+        places = zip(self.outputs, targets, strict=True)
+        self.gets = [(output.index, target, 0, self.rows, 0) for output, target in places]
+
+    def gets_of(self, part) -> list:
+        """For `Batch.collect`, when a part of a batch is a part of the answer."""
+        return [(index, target, part.row, part.count, part.start) for index, target, *_ in self.gets]
 
 
 class Answers:
@@ -57,51 +73,40 @@ class Answers:
     pb_utils : module
     outputs : sequence of Output
     keep_nbytes : int
-        How much memory tensors that wait for their next use may hold.
+        How much memory replies may hold in all; more are made when needed, but not kept.
     """
 
     def __init__(self, pb_utils, outputs: Sequence[Output], keep_nbytes: int = KEEP_NBYTES):
         self._tensor = pb_utils.Tensor
-        self._outputs = {output.name: output for output in outputs}
         self._all = tuple(outputs)
-        self._free: OrderedDict[tuple[str, int], list[Kept]] = OrderedDict()
-        self._free_nbytes, self._keep_nbytes = 0, keep_nbytes
-        self._lock = threading.Lock()
+        self._single = len(outputs) == 1
+        self._free: dict[tuple, list[Reply]] = {}  # by rows and outputs
+        self._whole: dict[int, list[Reply]] = {}  # those with all outputs, by rows
+        self._nbytes, self._keep_nbytes = 0, keep_nbytes
         self._pool = Pool()
 
-    def wanted(self, names) -> Sequence[Output]:
-        """The served outputs among `names`."""
-        if len(names) >= len(self._all):
+    def wanted(self, request) -> Sequence[Output]:
+        """The outputs that a request asks for; Triton has checked that they exist."""
+        if self._single:
             return self._all
-        return [output for output in self._all if output.name in names]
+        names = request.requested_output_names()
+        if len(names) == len(self._all):
+            return self._all
+        return tuple(output for output in self._all if output.name in names)
 
-    def take(self, output: Output, rows: int) -> Kept:
-        """A tensor for the next answer; nobody else has it until it is given back."""
-        with self._lock:
-            free = self._free.get((output.name, rows))
-            kept = free.pop() if free else None
-            if kept is not None:
-                self._free_nbytes -= kept.nbytes
-        if kept is None:
-            kept = Kept(output, rows)
-            kept.tensor = self.tensor(output, kept.array)
-        elif kept.sent and not kept.pooled:
-            self._look(kept)
-        return kept
+    def take(self, outputs: Sequence[Output], rows: int) -> Reply:
+        """Tensors for the next answer; nobody else has them until they are given back."""
+        free = self._whole.get(rows) if outputs is self._all else self._free.get((rows, outputs))
+        if not free:
+            return self._make(outputs, rows)
+        reply = free.pop()
+        if reply.sent and not reply.pooled:
+            self._look(reply)
+        return reply
 
-    def give(self, kept: Kept) -> None:
+    def give(self, reply: Reply) -> None:
         """Back for the next answer."""
-        key = (kept.output.name, kept.rows)
-        with self._lock:
-            self._free.setdefault(key, []).append(kept)
-            self._free.move_to_end(key)
-            self._free_nbytes += kept.nbytes
-            while self._free_nbytes > self._keep_nbytes:
-                oldest, free = next(iter(self._free.items()))
-                if free:
-                    self._free_nbytes -= free.pop(0).nbytes
-                else:
-                    del self._free[oldest]
+        reply.free.append(reply)
 
     def tensor(self, output: Output, array: np.ndarray):
         """A new Triton tensor over an array; NumPy has no bfloat16, whose bits travel as uint16."""
@@ -109,18 +114,36 @@ class Answers:
             return self._tensor.from_dlpack(output.name, feeds.to_capsule(array.view(np.uint16), "bfloat16"))
         return self._tensor(output.name, array)
 
-    def _look(self, kept: Kept) -> None:
-        target = feeds.Target(kept.tensor.to_dlpack())
-        same = target.dtype == kept.output.dtype and target.shape == kept.array.shape
-        if same and self._pool.holds(target.address, target.nbytes):
-            kept.target, kept.array, kept.pooled = target, None, True
-        else:
-            kept.tensor, kept.sent = self.tensor(kept.output, kept.array), False
-
-    def lacks_room(self, kept: Sequence[Kept]) -> str:
+    def lacks_room(self, reply: Reply) -> str:
         """Why an answer that takes new shared memory would fail; empty when it would not."""
-        needed = sum(one.nbytes for one in kept if not one.pooled)
-        return self._pool.lacks(needed) if needed > CHECK_NBYTES else ""
+        return "" if reply.pooled or reply.nbytes <= CHECK_NBYTES else self._pool.lacks(reply.nbytes)
+
+    def _make(self, outputs, rows):
+        key, known = (rows, self._whole) if outputs is self._all else ((rows, outputs), self._free)
+        reply = Reply(outputs, rows, known.setdefault(key, []))
+        self._renew(reply)
+        self._nbytes += reply.nbytes
+        for lists in (self._free, self._whole):
+            for free in lists.values():
+                while self._nbytes > self._keep_nbytes and free:
+                    self._nbytes -= free.pop().nbytes
+        return reply
+
+    def _renew(self, reply):
+        reply.tensors = [self.tensor(*one) for one in zip(reply.outputs, reply.arrays, strict=True)]
+        reply.sent = False
+
+    def _look(self, reply: Reply) -> None:
+        """After their first send: into the pool with the copies if the tensors are there, else new ones."""
+        targets = [feeds.Target(tensor.to_dlpack()) for tensor in reply.tensors]
+        if all(
+            target.dtype == output.dtype and target.shape == array.shape and self._pool.holds(target)
+            for target, output, array in zip(targets, reply.outputs, reply.arrays, strict=True)
+        ):
+            reply.aim(targets)
+            reply.arrays, reply.pooled = None, True
+        else:
+            self._renew(reply)
 
 
 class Pool:
@@ -129,14 +152,14 @@ class Pool:
     def __init__(self):
         self._ranges: list[tuple[int, int]] = []
 
-    def holds(self, address: int, nbytes: int) -> bool:
-        """Whether memory lies inside a mapping of the region."""
-        if not self._inside(address, nbytes):
+    def holds(self, target: feeds.Target) -> bool:
+        """Whether a tensor's memory lies inside a mapping of the region."""
+        if not self._inside(target):
             self._ranges = _mappings(region())
-        return self._inside(address, nbytes)
+        return self._inside(target)
 
-    def _inside(self, address, nbytes):
-        return any(first <= address and address + nbytes <= last for first, last in self._ranges)
+    def _inside(self, target):
+        return any(first <= target.address and target.address + target.nbytes <= last for first, last in self._ranges)
 
     def lacks(self, nbytes: int) -> str:
         status = os.statvfs(_SHM)

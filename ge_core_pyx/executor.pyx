@@ -1,7 +1,7 @@
 """Running batches on slots: from the caller's arrays to a device and back, at once or several in flight."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 

@@ -27,7 +27,7 @@ from triton_helpers import TRANSPORTS, add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
 import ge_core
-from bench import run
+from bench import models
 from ge_core import triton_server
 from ge_core.compile import compile_model
 from ge_core.triton_server import ServerError, TritonServer
@@ -120,7 +120,7 @@ class Repository:
         shutil.copy(template / "1" / "model.py", self.folder / "plain" / "1")
         self.ocr = {}
         if importlib.util.find_spec("rapidocr_onnxruntime") is not None:
-            self.ocr = {part: run.ocr_case(part, "cpu", "Ascend910B3", oms) for part in ("cls", "rec")}
+            self.ocr = {part: models.ocr_case(part, "cpu", "Ascend910B3", oms) for part in ("cls", "rec")}
         for part, case in self.ocr.items():
             add_model(self.folder, f"ocr_{part}", 'backend: "ge"\ndynamic_batching { }\n', case.om)
         self.good = sorted(path.name for path in self.folder.iterdir())
