@@ -18,6 +18,7 @@ endif
 help:
 	@echo "make bench   compare direct AscendCL with Triton: latency tables"
 	@echo "make test    run the tests"
+	@echo "make campaign  kills, reloads and device faults, recorded in docs/campaign.md (ten minutes)"
 	@echo "make lint    ruff, cython-lint, clang-format"
 	@echo "make build   rebuild the native parts in place after a change"
 	@echo "make sanitize  AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer over the CPU implementation"
@@ -42,6 +43,10 @@ bench: build
 test: build
 	$(NOTICE)
 	@$(BIN)/python -m pytest
+
+campaign: build
+	$(NOTICE)
+	@$(BIN)/python tests/campaign.py --output docs/campaign.md
 
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -56,7 +56,8 @@ class Site:
         self.faults()
 
     def faults(self, *faults):
-        self.device.write_text(json.dumps({"faults": list(faults)}))
+        # Processes with equal settings share the devices: an odd size keeps these to this site.
+        self.device.write_text(json.dumps({"hbm_bytes": (32 << 30) + os.getpid() * 4096, "faults": list(faults)}))
 
     def om(self, name, width=8, **rest):
         inputs, outputs = [("x", "float32", (-1, 8))], [("y", "float32", (-1, width))]

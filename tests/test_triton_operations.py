@@ -31,6 +31,7 @@ from ge_core.triton_server import ServerError, TritonServer
 ROOT = Path(__file__).parent.parent
 INPUTS = [("x", "float32", (-1, 3))]
 GEARS = (1, 2, 4)
+HBM_BYTES = (32 << 30) + os.getpid() * 4096  # processes with equal settings share the devices: these are ours alone
 BLS = """\
 import triton_python_backend_utils as pb_utils
 
@@ -78,7 +79,7 @@ class Repository:
 
     def faults(self, *faults):
         """What the devices of workers do that start from now on."""
-        self.device.write_text(json.dumps({"devices": 2, "faults": list(faults)}))
+        self.device.write_text(json.dumps({"hbm_bytes": HBM_BYTES, "faults": list(faults)}))
 
     def om(self, name, outputs=3, **rest):
         return write_synthetic(self.oms / f"{name}.om", INPUTS, [("y", "float32", (-1, outputs))], batch=GEARS, **rest)
@@ -199,7 +200,7 @@ def test_figures_are_right_under_concurrency(server, repository):
     after = metrics(server, "counted")
     assert after["ge_batches_in_flight",] <= 2
     assert (after["ge_healthy",], after["ge_restart_needed",]) == (2, 0)
-    assert after["ge_device_memory_total_bytes", "0"] == 2 * (32 << 30)
+    assert after["ge_device_memory_total_bytes", "0"] == 2 * HBM_BYTES
     assert after["ge_device_memory_used_bytes", "0"] > after["ge_model_device_bytes",] > 0
     unload(server, "counted")
     wait_until(lambda: metrics(server, "counted") == {})
