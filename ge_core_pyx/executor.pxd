@@ -25,7 +25,7 @@ cdef class Executor:
     cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
     cdef object condition, sizes
     cdef int repairing                 # slots are being built or closed: the contexts must stay
-    cdef object repair                 # lock: one recover() at a time
+    cdef object repair                 # lock: one thread at a time changes which slots there are
     cdef int waiters, slots_per_device, submit_timeout_ms, execute_timeout_ms
     cdef Py_ssize_t max_rows           # of the description
     cdef bint plain                    # every output dtype is one that NumPy has

@@ -267,9 +267,10 @@ cdef class Executor:
     def _retire(self, Slot slot, bint idle, error):
         """Take a slot out for good, and put a new one in its place where the error allows that."""
         cdef Device device = self.devices[slot.device]
-        device.slots.remove(slot)
         self.repairing += 1
+        self.repair.acquire()          # recover() in another thread counts the slots too
         try:
+            device.slots.remove(slot)
             if not idle:
                 slots_module.abandon(slot)
                 if not device.slots:
@@ -290,6 +291,7 @@ cdef class Executor:
                     device.slots.remove(other)
                     _close_quietly(other)
         finally:
+            self.repair.release()
             self._repaired()
         self.refusing = self.closed or self.unhealthy is not None
         with self.condition:
@@ -314,12 +316,13 @@ cdef class Executor:
         refuse_fork()
         if self.closed:
             self._refuse()
-        with self.repair:
-            self.repairing += 1
-            try:
-                self._recover()
-            finally:
-                self._repaired()
+        self.repairing += 1
+        self.repair.acquire()
+        try:
+            self._recover()
+        finally:
+            self.repair.release()
+            self._repaired()
         with self.condition:
             self.condition.notify_all()
 

@@ -432,6 +432,8 @@ cdef class Slot:
         if rc == 0:
             self.in_flight = False
             rc, self.noticed = self.noticed, 0
+            if rc != 0:
+                self.call = b"aclrtStreamQuery"
         self.mark(AWAITED)
         self.context.leave(previous)
         return rc
