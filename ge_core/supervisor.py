@@ -111,12 +111,12 @@ class Supervisor:
         return found
 
     def _lost(self) -> set[str]:
+        """Models with a worker that asks for its end. Series of workers that were killed stay, so these are not asked."""
         with suppress(OSError, http.client.HTTPException):  # the server may run without metrics
             status, text = ask(self._server.metrics, "GET", "/metrics", 10)
             if status == 200:
-                return {
-                    label[1] for line in _LOST.findall(text.decode()) if (label := re.search(r'model="([^"]*)"', line))
-                }
+                lost = {int(pid) for labels in _LOST.findall(text.decode()) for pid in _PID.findall(labels)}
+                return {worker.model for worker in live_workers(self._server.pid) if worker.pid in lost}
         return set()
 
     def _dead(self, name: str, versions: list[str]) -> bool:

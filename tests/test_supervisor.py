@@ -35,7 +35,7 @@ class FakeTriton:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):  # noqa: N802  http.server's name
+            def do_GET(self):
                 length = int(self.headers.get("Content-Length") or 0)
                 outer.asked.append((self.path, self.rfile.read(length)))
                 status, content = outer.answer(self.path)
