@@ -30,7 +30,7 @@ DIRECTIVES = {
 C_FLAGS = ["-O0", "-g"] if DEBUG else ["-O3", "-g0"]
 C_FLAGS += ["-Wall", "-Werror=incompatible-pointer-types"]
 CXX_FLAGS = ["-std=c++17", "-O3", "-g1", "-fPIC", "-pthread", "-Wall", "-Wextra", "-fno-semantic-interposition"]
-LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions"]
+LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions", "-Wl,-z,nodelete"]
 
 # X(release, library, return type, name, arguments) rows of acl_abi.h decide what each stand-in library exports.
 ENTRY = re.compile(r"X\((V8|V9), (RT|MDL), .*?, (acl\w+), \(")

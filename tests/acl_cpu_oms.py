@@ -4,6 +4,8 @@ import struct
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from ge_core_pyx import om
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -121,12 +123,9 @@ def table32(raw):
     return header + table + text
 
 
-def write(folder):
-    """Every om that the cases name, sound ones and damaged ones."""
-    for name, description in MODELS.items():
-        om.write(folder / f"{name}.om", description)
+def damage(folder):
+    """What is no om for any AscendCL."""
     good = (folder / "static.om").read_bytes()
-    huge = (folder / "wide.om").read_bytes()[256 + 32 :].replace(b"100001", b"9007199254740992,9007199254740992")
     damaged = {
         "empty": b"",
         "short": good[:100],
@@ -135,6 +134,19 @@ def write(folder):
         "longer": good + b"more",
         "pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
         "zip": b"PK\x03\x04" + bytes(300),
+    }
+    for name, raw in damaged.items():
+        (folder / f"{name}.om").write_bytes(raw)
+
+
+def write(folder):
+    """Every om that the cases name, sound ones and damaged ones."""
+    for name, description in MODELS.items():
+        om.write(folder / f"{name}.om", description)
+    damage(folder)
+    good = (folder / "static.om").read_bytes()
+    huge = (folder / "wide.om").read_bytes()[256 + 32 :].replace(b"100001", b"9007199254740992,9007199254740992")
+    damaged = {
         "npu": patched(good, 160, "20s", b"8.1.RC1"),
         "bundle": patched(good, 82, "B", 5),
         "table": patched(good, 256 + 8 + 8, "<QQ", 10, len(good)),
@@ -148,6 +160,106 @@ def write(folder):
     }
     for name, raw in damaged.items():
         (folder / f"{name}.om").write_bytes(raw)
+
+
+# --- graphs with the same inputs and outputs, for an AscendCL that has no synthetic models ----------------------------
+
+
+def node(op, inputs, output, name=None, **attributes):
+    from onnx import helper
+
+    return helper.make_node(op, inputs, [output], name or f"make_{output}", **attributes)
+
+
+def sums(source, output, columns, code, name=None):
+    """`output` [n, columns] of element type `code`: in each column the sum of a row of `source`."""
+    steps = [
+        node("Cast", [source], f"{output}_f", to=1),
+        node("Flatten", [f"{output}_f"], f"{output}_rows", axis=1),
+        node("ReduceSum", [f"{output}_rows", "one"], f"{output}_sum", keepdims=1),
+        node("MatMul", [f"{output}_sum", f"{output}_ones"], f"{output}_wide"),
+        node("Cast", [f"{output}_wide"], output, name, to=code),
+    ]
+    return steps, {f"{output}_ones": np.ones((1, columns), "f4"), "one": np.array([1])}
+
+
+def graph_of(name):
+    """(nodes, constants, options of the compiler) for one of MODELS."""
+    if name in ("static", "weights"):
+        left, right = sums("a", "y", 5, 1, "add"), sums("c", "z", 1, 6)
+        column = node("Reshape", ["b", "column"], "c")
+        return [column, *left[0], *right[0]], left[1] | right[1] | {"column": np.array([2, 1])}, {}
+    if name == "slow":
+        return [node("Reshape", ["x", "row"], "y")], {"row": np.array([1, 4])}, {}
+    if name in ("wide", "weights_wide"):
+        return *sums("x", "y", 1000, 1), {}
+    if name == "batch":
+        options = {"input_shape": "x:-1,3,8,8", "input_format": "NCHW", "dynamic_batch_size": "1,2,4,8"}
+        return *sums("x", "y", 10, 1, "node"), options
+    if name == "image":
+        nodes = [
+            node("Cast", ["x"], "f", to=1),
+            node("AveragePool", ["f"], "p", kernel_shape=[4, 4], strides=[4, 4]),
+            node("ReduceSum", ["p", "one"], "y", keepdims=0),
+        ]
+        options = {"input_shape": "x:1,3,-1,-1", "input_format": "NCHW", "dynamic_image_size": "32,32;64,48"}
+        return nodes, {"one": np.array([1])}, options
+    if name == "dims":
+        nodes = [
+            node("Add", ["ids", "mask"], "s"),
+            node("Cast", ["s"], "f", to=1),
+            node("Unsqueeze", ["f", "last"], "u"),
+            node("MatMul", ["u", "ones"], "w"),
+            node("Cast", ["w"], "y", to=10),
+        ]
+        options = {"input_shape": "ids:-1,-1;mask:-1,-1", "input_format": "ND", "dynamic_dims": "1,16,1,16;2,32,2,32"}
+        return nodes, {"last": np.array([2]), "ones": np.ones((1, 4), "f4")}, options
+    if name == "range":
+        nodes, constants = sums("x", "y", 7, 1)
+        nodes += [
+            node("ReduceSum", ["x"], "all", keepdims=0),
+            node("Mul", ["all", "four"], "n_f"),
+            node("Cast", ["n_f"], "n", to=6),
+        ]
+        return nodes, constants | {"four": np.ones(4, "f4")}, {"input_shape": "x:1~8,3,1~100", "input_format": "ND"}
+    if name == "open":
+        return [node("Relu", ["x"], "y")], {}, {"input_shape": "x:-1", "input_format": "ND"}
+    if name == "scalar":
+        return [node("Cast", ["s"], "y", to=11)], {}, {}
+    raise KeyError(name)
+
+
+GRAPHS = ("static", "weights", "slow", "wide", "weights_wide", "batch", "image", "dims", "range", "open", "scalar")
+
+
+def write_graphs(folder, runtime):
+    """What `write` writes, as far as an NPU has it: the models of GRAPHS as real graphs, and damaged ones."""
+    import onnx
+    from onnx import helper, numpy_helper
+
+    from ge_core.compile import compile_model
+
+    for name in GRAPHS:
+        nodes, constants, options = graph_of(name)
+
+        def info(tensor):
+            shape = [None if dim == -1 else dim for dim in tensor["shape"]]
+            code = helper.np_dtype_to_tensor_dtype(np.dtype(tensor["dtype"]))
+            return helper.make_tensor_value_info(tensor["tensor"], code, shape)
+
+        graph = helper.make_graph(
+            nodes,
+            name,
+            [info(tensor) for tensor in MODELS[name]["inputs"]],
+            [info(tensor) for tensor in MODELS[name]["outputs"]],
+            [numpy_helper.from_array(array, constant) for constant, array in constants.items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(model, folder / f"{name}.onnx")
+        compile_model(
+            folder / f"{name}.onnx", folder / f"{name}.om", runtime=runtime, **{"input_format": "ND"} | options
+        )
+    damage(folder)
 
 
 if __name__ == "__main__":

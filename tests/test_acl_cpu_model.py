@@ -19,7 +19,9 @@ from ge_core_pyx import om
 ROOT = Path(__file__).parents[1]
 CONFORMANCE = ROOT / "tests/conformance"
 SOURCES = sorted(CONFORMANCE.glob("mdl_*.cpp"))
-CASES = [name for source in SOURCES for name in re.findall(r"^(?:CPU_)?CASE\((\w+)", source.read_text(), re.M)]
+# (CPU_ or nothing, name)
+CASES = [case for source in SOURCES for case in re.findall(r"^(CPU_)?CASE\((\w+)", source.read_text(), re.M)]
+ON_NPU = os.environ.get("GE_CORE_RUNTIME") == "npu"
 
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
@@ -41,14 +43,18 @@ def program(request, objects):
     """The conformance program, linked as any AscendCL program is."""
     libraries = ROOT / "ge_core_pyx/acl_cpu/lib" / request.param
     names = ["-lascendcl"] if request.param == "8.1" else ["-lacl_rt", "-lacl_mdl"]
+    if ON_NPU:
+        libraries = Path(os.environ["ASCEND_HOME_PATH"]) / "lib64"
+        if not all((libraries / f"lib{name[2:]}.so").exists() for name in names):
+            pytest.skip(f"this CANN has no {' '.join(names)}")
     target = objects[0].parent / f"conformance-{request.param}"
     command = ["g++", *map(str, objects), f"-L{libraries}", *names, f"-Wl,-rpath,{libraries}", "-pthread"]
     subprocess.run([*command, "-o", str(target)], check=True)
     return target
 
 
-def call(program, *args):
-    environ = os.environ | {"GE_CORE_OPENVINO": openvino_folder()}
+def call(program, *args, **more):
+    environ = os.environ | {"GE_CORE_OPENVINO": openvino_folder()} | more
     environ.pop("GE_CORE_CPU_CONFIG", None)
     done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, timeout=120, env=environ)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
@@ -70,15 +76,32 @@ def models(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.fixture(scope="session")
+def graphs(tmp_path_factory):
+    pytest.importorskip("onnx")
+    folder = tmp_path_factory.mktemp("graphs")
+    acl_cpu_oms.write_graphs(folder, "npu" if ON_NPU else "cpu")
+    return folder
+
+
+@pytest.mark.skipif(ON_NPU, reason="needs the CPU implementation")
+@pytest.mark.parametrize("case", [name for _, name in CASES])
 def test_case(program, models, case):
     call(program, case, models)
 
 
+@pytest.mark.skipif(not ON_NPU and not openvino_folder(), reason="needs OpenVINO")
+@pytest.mark.parametrize("case", [name for cpu_only, name in CASES if not cpu_only])
+def test_case_with_graphs(program, graphs, case):
+    """What holds on any AscendCL, on the NPU where there is one: real graphs, and nothing of the stand-in's."""
+    call(program, case, graphs, GE_CORE_CONFORMANCE_GRAPHS="1")
+
+
 def test_every_case_is_named_once(program):
     listed = [line.split("\t")[0] for line in call(program, "--list").splitlines()]
-    assert sorted(listed) == sorted(CASES)
-    assert len(set(CASES)) == len(CASES)
+    names = [name for _, name in CASES]
+    assert sorted(listed) == sorted(names)
+    assert len(set(names)) == len(names)
 
 
 def test_what_is_not_supported_says_so():

@@ -98,6 +98,26 @@ def test_the_three_libraries_of_release_9_are_one():
         assert len(addresses) == 1, name
 
 
+CLOSED = """
+import _ctypes, ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+assert library.aclrtSetDevice(0) == 0
+stream, memory = ctypes.c_void_p(), ctypes.c_void_p()
+assert library.aclrtCreateStream(ctypes.byref(stream)) == 0
+assert library.aclrtMalloc(ctypes.byref(memory), ctypes.c_size_t(64), 0) == 0
+for _ in range(1000):
+    library.aclrtMemsetAsync(memory, ctypes.c_size_t(64), 1, ctypes.c_size_t(64), stream)
+_ctypes.dlclose(library._handle)
+assert library.aclrtSynchronizeStream(stream) == 0
+"""
+
+
+@pytest.mark.parametrize("library", ["8.1/libascendcl.so", "9/libacl_rt.so", "9/libascendcl.so"])
+def test_a_library_that_was_closed_stays(library):
+    command = [sys.executable, "-c", CLOSED, ROOT / "ge_core_pyx/acl_cpu/lib" / library]
+    subprocess.run(command, env=clean_environ(), check=True, timeout=60)
+
+
 # --- a program of the usual shape -------------------------------------------------------------------------------------
 
 

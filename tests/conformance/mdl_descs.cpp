@@ -280,7 +280,7 @@ CASE(desc_static_ranges, "3.8 GetInputDimsRange of a static model: [d, d]") {
   EQ(range.range[1][1], 3);
 }
 
-CASE(desc_long_names, "3.8 names of 128 characters and more are shown under a made-up one") {
+CPU_CASE(desc_long_names, "3.8 names of 128 characters and more are shown under a made-up one") {
   Device device;
   {
     Loaded model("long");

@@ -1,4 +1,6 @@
 // Many threads, mixed calls, random faults: every call succeeds or returns a documented code, and nothing leaks.
+#include <signal.h>
+
 #include <random>
 
 #include "rt_harness.h"
@@ -147,4 +149,48 @@ CPU_CASE(random_calls_of_64_threads_with_random_faults, "design 5") {
   OK(aclrtResetDevice(0));
   OK(aclFinalize());
   EXPECT(counter("live.context"), 0);
+}
+
+CPU_CASE(calls_from_exit_handlers_and_static_destructors, "3.1") {
+  static struct Late {
+    ~Late() {
+      for (int i = 0; i < 50; ++i) FAILS(aclrtFree(nullptr), 100000);
+      OK(aclFinalize());
+    }
+  } late;
+  thread_local struct Thread {
+    ~Thread() {
+      for (int i = 0; i < 50; ++i) aclrtFree(nullptr);
+    }
+  } thread;
+  (void)&late, (void)&thread;
+  std::atexit([] {
+    for (int i = 0; i < 50; ++i) FAILS(aclrtFree(nullptr), 100000);
+  });
+  OK(aclInit(nullptr));
+  OK(aclrtSetDevice(0));
+  FAILS(aclrtFree(nullptr), 100000);
+  aclrtStream stream;
+  OK(aclrtCreateStream(&stream));
+  void* memory;
+  OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  for (int i = 0; i < 1000; ++i) OK(aclrtMemsetAsync(memory, 64, 1, 64, stream));
+}
+
+CPU_CASE(signals_of_the_process_are_for_the_program, "design 5") {
+  static std::atomic<int> handled{0};
+  signal(SIGUSR1, [](int) { ++handled; });
+  WithStream session;
+  Device memory(64);
+  OK(aclrtMemsetAsync(memory.at, 64, 1, 64, session.stream));
+  OK(aclrtSynchronizeStream(session.stream));
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  kill(getpid(), SIGUSR1);
+  usleep(20000);
+  EXPECT(handled.load(), 0);
+  timespec soon{5, 0};
+  EXPECT(sigtimedwait(&blocked, nullptr, &soon), SIGUSR1);
 }

@@ -61,7 +61,7 @@ Om& Om::operator=(Om&& other) noexcept {
   std::swap(source_, other.source_);
   std::swap(data_, other.data_);
   std::swap(nbytes_, other.nbytes_);
-  std::swap(mapped_, other.mapped_);
+  std::swap(reserved_, other.reserved_);
   std::swap(unknown_shapes_, other.unknown_shapes_);
   std::swap(manifest_, other.manifest_);
   std::swap(onnx_, other.onnx_);
@@ -69,7 +69,7 @@ Om& Om::operator=(Om&& other) noexcept {
 }
 
 Om::~Om() {
-  if (mapped_) munmap(const_cast<unsigned char*>(data_), nbytes_);
+  if (reserved_ > 0) munmap(const_cast<unsigned char*>(data_), reserved_);
 }
 
 Om Om::open(const char* path) {
@@ -81,18 +81,31 @@ Om Om::open(const char* path) {
     refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: expected a readable om file: %s", path, strerror(errno));
   struct stat status;
   bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  int error = 0;
   if (regular && status.st_size > 0) {
-    om.nbytes_ = static_cast<size_t>(status.st_size);
-    void* data = mmap(nullptr, om.nbytes_, PROT_READ, MAP_PRIVATE, file, 0);
-    om.mapped_ = data != MAP_FAILED;
-    om.data_ = static_cast<unsigned char*>(data);
+    // Read, not mapped: a file that is truncated meanwhile must be an error, not a SIGBUS.
+    om.reserved_ = static_cast<size_t>(status.st_size);
+    void* data = mmap(nullptr, om.reserved_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+      om.reserved_ = 0;
+      error = errno;
+    } else {
+      om.data_ = static_cast<unsigned char*>(data);
+    }
+    while (om.nbytes_ < om.reserved_) {
+      ssize_t count = ::read(file, static_cast<char*>(data) + om.nbytes_, om.reserved_ - om.nbytes_);
+      if (count > 0) om.nbytes_ += static_cast<size_t>(count);
+      if (count == 0) break;
+      if (count < 0 && errno != EINTR) {
+        error = errno;
+        break;
+      }
+    }
   }
-  int error = errno;
   close(file);
   if (!regular)
     refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: expected an om file, got something that is not a file", path);
-  if (om.nbytes_ > 0 && !om.mapped_)
-    refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: cannot map the file: %s", path, strerror(error));
+  if (error != 0) refuse(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, "%s: cannot read the file: %s", path, strerror(error));
   om.read();
   return om;
 }

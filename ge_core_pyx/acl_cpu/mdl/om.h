@@ -36,7 +36,7 @@ class Om {
   std::string source_;
   const unsigned char* data_ = nullptr;
   size_t nbytes_ = 0;
-  bool mapped_ = false;
+  size_t reserved_ = 0;  // of our own copy of a file; 0 for a view
   bool unknown_shapes_ = false;
   std::string_view manifest_, onnx_;
 };

@@ -221,7 +221,7 @@ namespace {
 
 std::recursive_mutex init_mutex;
 uint64_t init_count = 0;
-std::string init_config;
+auto& init_config = *new std::string;  // nothing here is destroyed at exit: programs may still call
 bool ever_initialised = false;
 
 struct PhaseCallback {
@@ -229,7 +229,8 @@ struct PhaseCallback {
   void* function;
   void* data;
 };
-std::vector<PhaseCallback> init_callbacks, finalize_callbacks;
+auto& init_callbacks = *new std::vector<PhaseCallback>;
+auto& finalize_callbacks = *new std::vector<PhaseCallback>;
 
 aclError read_init_config(const char* path, std::string* text) {
   text->clear();

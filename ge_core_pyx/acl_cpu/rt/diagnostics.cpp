@@ -25,10 +25,23 @@ struct Fault {
 struct ThreadState {
   std::deque<std::string> messages;  // newest first
   std::string returned;
+  std::string counters;
   aclError last_error = ACL_SUCCESS;
   TaskFault task_fault;
 };
-thread_local ThreadState thread_state;
+
+// It goes with its thread. Exit handlers and static destructors may call later still: they get one that stays.
+thread_local ThreadState* thread_state_now = nullptr;
+struct ThreadEnd {
+  ~ThreadEnd() { delete std::exchange(thread_state_now, nullptr); }
+};
+ThreadState& thread_state() {
+  if (thread_state_now == nullptr) {
+    thread_state_now = new ThreadState;
+    static thread_local ThreadEnd end;
+  }
+  return *thread_state_now;
+}
 
 const char* const kEntryNames[] = {
 #define ENTRY_NAME(release, library, ret, name, args) #name,
@@ -46,7 +59,7 @@ std::vector<Fault>& faults() {
 }
 std::atomic<int64_t> live[int(Kind::kCount)];
 std::atomic<bool> forked{false};
-std::string config_error;
+auto& config_error = *new std::string;  // not destroyed at exit
 
 Entry entry_of(const std::string& name) {
   auto found = std::find(std::begin(kEntryNames), std::end(kEntryNames), name);
@@ -96,7 +109,7 @@ bool starts_with_code(const char* text) {
 std::atomic<uint64_t> entry_calls[kEntryCount];
 std::atomic<bool> entry_slow{true};
 
-void set_last_error(aclError code) { thread_state.last_error = code; }
+void set_last_error(aclError code) { thread_state().last_error = code; }
 
 aclError fail(aclError code, const char* fmt, ...) {
   char text[1024];
@@ -105,17 +118,17 @@ aclError fail(aclError code, const char* fmt, ...) {
   std::vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   std::string message = starts_with_code(text) ? text : std::string(code_line(code)) + ": " + text;
-  auto& messages = thread_state.messages;
+  auto& messages = thread_state().messages;
   messages.push_front(message + " [" + std::to_string(code) + "]");
   if (messages.size() > 16) messages.pop_back();
-  thread_state.last_error = code;
+  thread_state().last_error = code;
   return code;
 }
 
 std::string take_messages() {
   std::string all;
-  for (auto& message : thread_state.messages) all += (all.empty() ? "" : "\n") + message;
-  thread_state.messages.clear();
+  for (auto& message : thread_state().messages) all += (all.empty() ? "" : "\n") + message;
+  thread_state().messages.clear();
   return all;
 }
 
@@ -175,12 +188,12 @@ aclError enter_slow(Entry entry) {
     TaskFault::Effect effect = hit.effect == "task"   ? TaskFault::kFail
                                : hit.effect == "hang" ? TaskFault::kHang
                                                       : TaskFault::kDelay;
-    thread_state.task_fault = {effect, hit.code, hit.delay_us};
+    thread_state().task_fault = {effect, hit.code, hit.delay_us};
   }
   return ACL_SUCCESS;
 }
 
-TaskFault take_task_fault() { return std::exchange(thread_state.task_fault, TaskFault()); }
+TaskFault take_task_fault() { return std::exchange(thread_state().task_fault, TaskFault()); }
 
 static void check_fault(const Json& spec, Fault* fault) {
   if (spec.type != Json::kObject) throw JsonError("a fault must be an object");
@@ -257,21 +270,21 @@ extern "C" {
 
 const char* aclGetRecentErrMsg(void) {
   enter(k_aclGetRecentErrMsg);
-  if (thread_state.messages.empty()) return nullptr;
-  thread_state.returned = take_messages();
-  return thread_state.returned.c_str();
+  if (thread_state().messages.empty()) return nullptr;
+  thread_state().returned = take_messages();
+  return thread_state().returned.c_str();
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
   ACL_CPU_ENTRY(aclrtPeekAtLastError);
   if (level != ACL_RT_THREAD_LEVEL) return fail(ACL_ERROR_RT_PARAM_INVALID, "level must be ACL_RT_THREAD_LEVEL (0)");
-  return thread_state.last_error;
+  return thread_state().last_error;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
   ACL_CPU_ENTRY(aclrtGetLastError);
   if (level != ACL_RT_THREAD_LEVEL) return fail(ACL_ERROR_RT_PARAM_INVALID, "level must be ACL_RT_THREAD_LEVEL (0)");
-  return std::exchange(thread_state.last_error, ACL_SUCCESS);
+  return std::exchange(thread_state().last_error, ACL_SUCCESS);
 }
 
 void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt, ...) {
@@ -294,7 +307,7 @@ void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_
 int64_t acl_cpu_counter(const char* name) { return name == nullptr ? -1 : counter(name); }
 
 const char* acl_cpu_counters_json(void) {
-  static thread_local std::string json;
+  std::string& json = thread_state().counters;
   json = "{\"calls\": {";
   const char* separator = "";
   for (int entry = 0; entry < kEntryCount; ++entry) {

@@ -1,6 +1,7 @@
 // Streams: a worker thread and an in-order queue each. Time is virtual where a task has a duration: the task starts
 // when its stream, its submission and its engine allow, and the worker sleeps until it ends.
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +25,21 @@ Handles<Stream>& handles() {
 std::atomic<int> streams_of[kMaxDevices];
 std::atomic<int> next_stream_id{0};
 thread_local Stream* running_stream = nullptr;
+
+// Signals sent to the process are for the program's threads. Those that a thread causes itself stay as they are.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&blocked, own);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 timespec to_timespec(int64_t ns) { return {time_t(ns / 1000000000), long(ns % 1000000000)}; }
 
@@ -69,6 +85,7 @@ aclError Stream::push(Item&& item) {
   if (tail_ - head_ == capacity_) grow();
   if (!worker_.joinable()) {
     try {
+      SignalsBlocked inherited;
       worker_ = std::thread(&Stream::work, this);
     } catch (const std::system_error& error) {
       return fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, "no thread for stream %d: %s", id, error.what());
