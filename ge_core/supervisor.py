@@ -19,6 +19,7 @@ UNLOAD_LIMIT_S = 10
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 CALM_S = 600  # after so long without trouble a model's pauses begin anew
 _LOST = re.compile(r"ge_restart_needed\{([^}]*)\} 1$", re.M)
+_PID = re.compile(r'pid="(\d+)"')
 
 
 class RestartNeeded(Exception):  # noqa: N818  an outcome, not an error
@@ -111,7 +112,7 @@ class Supervisor:
         return found
 
     def _lost(self) -> set[str]:
-        """Models with a worker that asks for its end. Series of workers that were killed stay, so these are not asked."""
+        """Models with a living worker that asks for its end; the series of killed ones stay and mean nothing."""
         with suppress(OSError, http.client.HTTPException):  # the server may run without metrics
             status, text = ask(self._server.metrics, "GET", "/metrics", 10)
             if status == 200:
