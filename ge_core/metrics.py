@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from ge_core.session import device_usage
+from ge_core_pyx import device
 from ge_core_pyx.errors import AclError
 
 PERIOD_S = 2.0
@@ -135,6 +135,7 @@ class SessionFigures:
 
     def __init__(self, session):
         self._session = session
+        self._runtime = device.open_runtime(session.description.runtime)
         self._before = session.stats()  # the warm-up is nobody's request
         self._timed = 0
         self._stages_us = dict.fromkeys(("h2d", "execute", "d2h"), 0.0)
@@ -151,8 +152,8 @@ class SessionFigures:
             label = gear.strip("()").replace(", ", "x")
             yield Sample("ge_executions_total", count - before["executions_by_gear"][gear], {"gear": label})
         yield from self._timed_stages()
-        for number in self._session.device_ids:
-            yield from self._device(number)
+        for context in self._session.contexts:
+            yield from self._device(context)
 
     def _timed_stages(self) -> Iterator[Sample]:
         self._session.sample_stages(TIMED_EVERY)  # again each time: slots that replaced failed ones are not timed yet
@@ -164,11 +165,12 @@ class SessionFigures:
         for stage, total_us in self._stages_us.items():
             yield Sample("ge_stage_seconds_total", total_us / 1e6, {"stage": stage})
 
-    def _device(self, number: int) -> Iterator[Sample]:
-        labels = {"device": str(number)}
+    def _device(self, context) -> Iterator[Sample]:
+        labels = {"device": str(context.device_id)}
         with suppress(AclError):  # a lost device has no figures; ge_healthy says so
-            usage = device_usage(number, self._session.description.runtime)
-            yield Sample("ge_device_memory_used_bytes", usage["memory_total"] - usage["memory_free"], labels)
-            yield Sample("ge_device_memory_total_bytes", usage["memory_total"], labels)
-            if usage["cube_percent"] is not None:
-                yield Sample("ge_device_utilization_percent", usage["cube_percent"], labels)
+            free, total = context.memory_info()
+            yield Sample("ge_device_memory_used_bytes", total - free, labels)
+            yield Sample("ge_device_memory_total_bytes", total, labels)
+            cube = self._runtime.utilization(context.device_id)["cube_percent"]
+            if cube is not None:
+                yield Sample("ge_device_utilization_percent", cube, labels)

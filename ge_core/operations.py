@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ge_core import golden, health, metrics, options, report, resources
-from ge_core.session import device_usage
 
 
 class Operations:
@@ -128,10 +127,9 @@ def _instances_on(device_id: int, settings: options.ServingOptions, count: int) 
 
 
 def _memory(session, instances: int) -> tuple[str, bool]:
-    number = session.device_ids[0]
-    usage = device_usage(number, session.description.runtime)
-    own = session.stats()["device_bytes"]
-    return resources.memory_text(number, own, instances, usage["memory_free"] + own, usage["memory_total"])
+    free, total = session.contexts[0].memory_info()
+    own = session.stats()["device_bytes"] // len(session.device_ids)
+    return resources.memory_text(session.device_ids[0], own, instances, free + own, total)
 
 
 def _shared_memory(session, config: Mapping, settings: options.ServingOptions, count: int) -> tuple[str, bool]:

@@ -297,14 +297,22 @@ def faults(rounds):
         "next request; by itself, after so long; or after the supervisor loaded the model again."
     )
     yield ""
-    yield "| where | what | the request gets | the next one gets | back |"
-    yield "|---|---|---|---|---|"
+    for way, more in (("returned", ()), ("sender", SENDER)):
+        yield f'`responses: "{way}"`:'
+        yield ""
+        yield "| where | what | the request gets | the next one gets | back |"
+        yield "|---|---|---|---|---|"
+        yield from one_way(more)
+        yield ""
+
+
+def one_way(more):
     with site() as place, place.server("--model-control-mode=explicit") as server:
         om = place.om("m")
         feeds = om.random(1)
         for number, ((where, what), (fault, pairs)) in enumerate(FAULTS.items()):
             model = f"m{number}"
-            place.add(model, om, (("warmup", "false"), *pairs))
+            place.add(model, om, (("warmup", "false"), *pairs, *more))
             place.faults({"kth": 1, "effect": "call", **fault})
             refusal = load(server, model)
             place.faults()
@@ -341,8 +349,8 @@ def asked(server, model, feeds):
 
 def short(text):
     text = " ".join(text.replace("|", "/").split())
-    text = text.partition("load failed for model")[2] or text
-    return text if len(text) <= 160 else text[:157] + "…"
+    text = text.rpartition("UNAVAILABLE state: ")[2]
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 PARTS = {

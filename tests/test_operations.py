@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from oms import Om, write_synthetic
-from pb_utils import PbUtils, TritonModelException
+from pb_utils import PbUtils, TritonError, TritonModelException
+from test_serving import Served, model_config
 
 import ge_core
-from ge_core import golden, metrics, report, resources, warmup
+from ge_core import golden, metrics, report, resources, serving, warmup
 from ge_core.golden import GoldenError
 from ge_core.health import Health
 from ge_core.metrics import Publisher, Sample
@@ -168,7 +169,7 @@ class Metric:
         family.series[tuple(sorted(labels.items()))] = self
 
     def increment(self, by):
-        assert by > 0
+        assert by >= 0
         self.value += by
         self.calls += 1
 
@@ -258,7 +259,8 @@ class TestMetrics:
                 "rows": 0, "padded_rows": 0, "slots": 1, "slots_free": 1, "device_bytes": 0, "pinned_bytes": 0,
                 "executions_by_gear": {"(224, 448)": 2},
             },
-            sample_stages=lambda every: None, stages=list, device_ids=(),
+            sample_stages=lambda every: None, stages=list, contexts=(),
+            description=SimpleNamespace(runtime="cpu"),
         )  # fmt: skip
         samples = [sample for sample in metrics.SessionFigures(session).samples() if sample.labels.get("gear")]
         assert samples == [Sample("ge_executions_total", 0, {"gear": "224x448"})]
@@ -404,3 +406,61 @@ def test_pool_settings_come_from_the_servers_command_line(tmp_path):
     assert resources.pool_settings(os.getpid()) == resources.Pool()
     assert resources.pool_settings(2**22 + 1) == resources.Pool()
     assert resources.free_shared_memory(tmp_path / "none") is None
+
+
+def served_with_metrics(folder):
+    """A model that Triton loads with metrics on, and the calls that its series saw."""
+    om = write_synthetic(folder / "1" / "m.om", *ROWS, batch=(1, 2, 4))
+    one = Served.__new__(Served)
+    one.om, one.pb_utils = om, with_metrics()
+    names = [{"name": name, "data_type": "TYPE_INVALID"} for name in ("scores", "label")]
+    one.config = model_config(parameters={"runtime": "cpu"}, max_batch_size=4, output=names)
+    one.model = serving.load(one.pb_utils, one.arguments(0))
+    families = one.pb_utils.families
+
+    def calls():
+        return sum(metric.calls for family in families.values() for metric in family.series.values())
+
+    return one, calls
+
+
+def test_requests_touch_no_metric_and_closing_ends_the_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(metrics.Publisher.__init__, "__defaults__", (3600.0,))
+    (tmp_path / "1").mkdir()
+    one, calls = served_with_metrics(tmp_path)
+    before = calls()
+    assert before > 0
+    feeds = one.om.random(2)
+    for _ in range(20):
+        one.ask(feeds)
+    (refused,) = one.ask({"ids": feeds["ids"][:, :2]})
+    assert "ids" in refused.message()
+    assert calls() == before
+    assert one.model.is_ready()
+    one.model.close()
+    one.model.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ge_core")]
+
+
+def test_errors_are_counted_by_code_and_a_lost_device_refuses(tmp_path, stand_in):
+    (tmp_path / "1").mkdir()
+    one, _ = served_with_metrics(tmp_path)
+    feeds, publisher = one.om.random(2), one.model.operations._publisher
+    one.ask({"ids": feeds["ids"][:, :2]})
+    with stand_in.failing("aclmdlExecuteAsync", 107003):
+        one.ask(feeds)
+    with stand_in.failing("aclmdlExecuteAsync", 507015):
+        one.ask(feeds)
+    (refused,) = one.ask(feeds)
+    assert refused.code() == TritonError.UNAVAILABLE
+    assert "Only a new process ends this" in refused.message()
+    assert not one.model.is_ready()
+    publisher.publish()
+    families = one.pb_utils.families
+    counts = {dict(key)["code"]: metric.value for key, metric in families["ge_errors_total"].series.items()}
+    assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "UnsupportedError": 1}
+    values = {name: [metric.value for metric in families[name].series.values()] for name in families}
+    assert (values["ge_healthy"], values["ge_restart_needed"]) == ([0], [1])
+    (labels,) = families["ge_healthy"].series
+    assert dict(labels) == {"model": "m", "version": "1", "instance": "m_0", "pid": str(os.getpid())}
+    one.model.close()
