@@ -13,10 +13,11 @@ NOTICE := @echo "No NPU found (/dev/davinci*): running on ge_core's CPU implemen
 endif
 endif
 
-.PHONY: help bench test lint build sanitize wheel clean
+.PHONY: help bench bench-truth test lint build sanitize wheel clean
 
 help:
 	@echo "make bench   compare direct AscendCL with Triton: latency tables"
+	@echo "make bench-truth  check the bench against a model of known times (cpu runtime)"
 	@echo "make test    run the tests"
 	@echo "make campaign  kills, reloads and device faults, recorded in docs/campaign.md (ten minutes)"
 	@echo "make lint    ruff, cython-lint, clang-format"
@@ -39,6 +40,9 @@ build: $(READY)
 bench: build
 	$(NOTICE)
 	@$(BIN)/python -m bench latency --quick
+
+bench-truth: build
+	@$(BIN)/python -m bench truth --runtime cpu
 
 test: build
 	$(NOTICE)

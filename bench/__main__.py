@@ -36,8 +36,22 @@ def _batches(text: str) -> tuple[int, ...]:
     return batches
 
 
-Preset = Annotated[str | None, typer.Option(help="llama7b, ocr or both: llama7b,ocr (the default).")]
+def _whole_numbers(text: str, param_hint: str) -> tuple[int, ...]:
+    from bench.load import numbers
+
+    try:
+        return numbers(text)
+    except ValueError:
+        message = f"expected whole numbers above 0 such as 1,4,16, got {text!r}"
+        raise typer.BadParameter(message, param_hint=param_hint) from None
+
+
+Preset = Annotated[
+    str | None, typer.Option(help="llama7b,ocr (the default), one of them, resnet50 or bert_base.")
+]  # fmt: skip
+OnePreset = Annotated[str | None, typer.Option(help="llama7b (the default), ocr, resnet50, bert_base.")]
 Model = Annotated[Path | None, typer.Option(help="An om to measure, with random inputs.")]
+Inputs = Annotated[Path | None, typer.Option(help="An npz with the inputs of --model, by name.")]
 Runtime = Annotated[str | None, typer.Option(help="npu or cpu; default GE_CORE_RUNTIME, else npu.")]
 Device = Annotated[int, typer.Option(help="Device number.")]
 Batches = Annotated[str, typer.Option(help="Rows per request.")]
@@ -45,28 +59,65 @@ Transports = Annotated[str, typer.Option(help="Ways to Triton.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer samples.")]
 Check = Annotated[bool, typer.Option("--check", help="Exit 3 if a limit is missed, 4 if a row is unstable.")]
 Json = Annotated[Path | None, typer.Option(help="Write all records to this file.")]
+Html = Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")]
+Markdown = Annotated[Path | None, typer.Option(help="Write the report as Markdown to this file.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-def _finish(measure: Callable, check: bool, json: Path | None, debug: bool) -> None:
-    """Measure, write the JSON, print the tables and exit."""
+def _folder_exists(path: Path | None, param_hint: str) -> None:
+    if path is not None and not path.resolve().parent.is_dir():
+        raise typer.BadParameter(f"{path.resolve().parent} is no folder", param_hint=param_hint)
+
+
+def _write(document, html: Path | None, markdown: Path | None) -> list[str]:
+    """Write the forms asked for; returns a line for each."""
+    from bench import document as forms
+
+    lines = []
+    for path, form, what in ((html, forms.html, "Page"), (markdown, forms.markdown, "Markdown")):
+        if path is not None:
+            path.write_text(form(document), encoding="utf-8")
+            lines.append(f"{what}: {path}")
+    return lines
+
+
+def _fail(error: Exception, debug: bool) -> None:
+    """End with one line, or with `debug` with the traceback."""
+    from bench import tables
+
+    progress = tables.progress_console()
+    if debug:
+        progress.print(tables.plain(getattr(error, "details", "")))
+        raise error
+    progress.print(f"[bold red]error:[/bold red] {tables.plain(str(error))}", soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def _finish(
+    measure: Callable,
+    check: bool,
+    json: Path | None,
+    debug: bool,
+    html: Path | None = None,
+    markdown: Path | None = None,
+) -> None:
+    """Measure, write the files asked for, print the tables and exit."""
+    from bench import report as pages
     from bench import run, tables
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    if json is not None and not json.resolve().parent.is_dir():
-        raise typer.BadParameter(f"{json.resolve().parent} is no folder", param_hint="--json")
+    for path, hint in ((json, "--json"), (html, "--html"), (markdown, "--markdown")):
+        _folder_exists(path, hint)
     progress = tables.progress_console()
     try:
         report, remarks = measure(lambda line: progress.print(line, style="dim"))
     except run.EXPECTED as error:
-        if debug:
-            progress.print(tables.plain(getattr(error, "details", "")))
-            raise
-        progress.print(f"[bold red]error:[/bold red] {tables.plain(str(error))}", soft_wrap=True)
-        raise typer.Exit(1) from None
+        _fail(error, debug)
     if json is not None:
         report.write(json)
         remarks.append(f"All records: {json}")
+    if html or markdown:
+        remarks += _write(pages.document(report.to_dict()), html, markdown)
     tables.show(tables.console(), report, remarks, check)
     raise typer.Exit(report.exit_code(check))
 
@@ -79,17 +130,21 @@ def _latency_options(
     batches: str,
     transports: str,
     quick: bool,
+    inputs: Path | None = None,
+    default: str = "llama7b,ocr",
 ):
     from bench import records, run
 
+    known = run.PRESETS + run.MORE_PRESETS
     return run.Options(
-        presets=_names(preset, run.PRESETS) if preset else () if model else run.PRESETS,
+        presets=_names(preset or default, known) if preset or not model else (),
         model=model,
         runtime=runtime,
         device_id=device,
         batches=_batches(batches),
         transports=_names(transports, records.TRANSPORTS),
         quick=quick,
+        inputs=inputs,
     )
 
 
@@ -97,6 +152,7 @@ def _latency_options(
 def latency(
     preset: Preset = None,
     model: Model = None,
+    inputs: Inputs = None,
     runtime: Runtime = None,
     device: Device = 0,
     batches: Batches = "1,4,8",
@@ -104,13 +160,15 @@ def latency(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
     debug: Debug = False,
 ) -> None:
     """Latency of the same inference called directly and through Triton, and requests/s of 16 clients."""
     from bench import run
 
-    options = _latency_options(preset, model, runtime, device, batches, transports, quick)
-    _finish(lambda say: run.latency(options, say), check, json, debug)
+    options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs)
+    _finish(lambda say: run.latency(options, say), check, json, debug, html, markdown)
 
 
 @app.command()
@@ -147,6 +205,93 @@ def throughput(
     _finish(lambda say: throughput.throughput(model, runtime, device, plan, say), check, json, debug)
 
 
+@app.command()
+def stages(
+    preset: Preset = None,
+    model: Model = None,
+    inputs: Inputs = None,
+    runtime: Runtime = None,
+    device: Device = 0,
+    batches: Batches = "1,4,8",
+    transports: Transports = "grpc,http,grpc+shm",
+    quick: Quick = False,
+    check: Check = False,
+    json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
+    debug: Debug = False,
+) -> None:
+    """Where the time of a request goes, from the client to the device and back."""
+    from bench import stages
+
+    plan = stages.QUICK if quick else stages.Plan()
+    options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs, "llama7b")
+    _finish(lambda say: stages.stages(options, plan, say), check, json, debug, html, markdown)
+
+
+@app.command()
+def load(
+    preset: OnePreset = None,
+    model: Model = None,
+    inputs: Inputs = None,
+    runtime: Runtime = None,
+    device: Device = 0,
+    transport: Annotated[str, typer.Option(help="The way to Triton.")] = "http+shm",
+    limit_ms: Annotated[
+        float | None, typer.Option(min=0.001, help="Latency to keep; default three times one client's p50.")
+    ] = None,
+    clients: Annotated[str | None, typer.Option(help="Numbers of clients, such as 1,4,16.")] = None,
+    devices: Annotated[int, typer.Option(min=1, help="Try up to so many devices.")] = 1,
+    instances: Annotated[int, typer.Option(min=1, help="Try up to so many instances.")] = 2,
+    slots: Annotated[int, typer.Option(min=1, help="Try up to so many slots.")] = 2,
+    delays: Annotated[str | None, typer.Option(help="Delays of the batcher to try, in µs.")] = None,
+    quick: Quick = False,
+    check: Check = False,
+    json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
+    debug: Debug = False,
+) -> None:
+    """Requests/s and latency with more and more clients, with random arrivals, and with other settings."""
+    from dataclasses import replace
+
+    from bench import load
+
+    plan = replace(load.QUICK if quick else load.Plan(), devices=devices, instances=instances, slots=slots)
+    if clients:
+        plan = replace(plan, clients=_whole_numbers(clients, "--clients"))
+    if delays:
+        plan = replace(plan, delays_us=_whole_numbers(delays, "--delays"))
+    options = _latency_options(preset, model, runtime, device, "1", transport, quick, inputs, "llama7b")
+    _finish(lambda say: load.load(options, plan, limit_ms, say), check, json, debug, html, markdown)
+
+
+@app.command()
+def advice(
+    preset: OnePreset = None,
+    model: Model = None,
+    inputs: Inputs = None,
+    runtime: Runtime = None,
+    device: Device = 0,
+    transport: Annotated[str, typer.Option(help="The way to Triton.")] = "http+shm",
+    goal: Annotated[str, typer.Option(help="latency, or throughput.")] = "throughput",
+    p99_ms: Annotated[float | None, typer.Option(min=0.001, help="With throughput: the p99 to keep.")] = None,
+    quick: Quick = False,
+    check: Check = False,
+    json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
+    debug: Debug = False,
+) -> None:
+    """Batcher, slots and instances for a goal, from measured times, as a stanza of config.pbtxt; and measured."""
+    from bench import advice, load
+
+    (wanted,) = _names(goal, advice.GOALS)[:1]
+    plan = load.QUICK if quick else load.Plan()
+    options = _latency_options(preset, model, runtime, device, "1", transport, quick, inputs, "llama7b")
+    _finish(lambda say: advice.advice(options, wanted, p99_ms, plan, say), check, json, debug, html, markdown)
+
+
 @app.command("all")
 def everything(
     preset: Preset = None,
@@ -158,24 +303,96 @@ def everything(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    html: Html = None,
+    markdown: Markdown = None,
     debug: Debug = False,
 ) -> None:
-    """Every bench, one after another, in one report."""
-    from bench import overhead, run, throughput
+    """overhead, throughput, latency and, over grpc+shm, stages (with --quick of the first batch), in one report."""
+    from bench import overhead, run, stages, throughput
     from bench.records import Report
 
     options = _latency_options(preset, model, runtime, device, batches, transports, quick)
+    few = batches.partition(",")[0] if quick else batches
+    inside = _latency_options(preset, model, runtime, device, few, "grpc+shm", quick, None, "llama7b")
 
     def measure(say: Callable[[str], None]) -> tuple[Report, list[str]]:
-        # Latency last: it leaves this process with a device, a server's clients and the heap of both behind.
+        # Latency late: it leaves this process with a device, a server's clients and the heap of both behind.
         parts = [
             overhead.overhead(model, runtime, device, overhead.QUICK if quick else overhead.Plan(), say),
             throughput.throughput(model, runtime, device, throughput.QUICK if quick else throughput.Plan(), say),
             run.latency(options, say),
+            stages.stages(inside, stages.QUICK if quick else stages.Plan(), say),
         ]
         return Report.joined([report for report, _ in parts]), [line for _, remarks in parts for line in remarks]
 
-    _finish(measure, check, json, debug)
+    _finish(measure, check, json, debug, html, markdown)
+
+
+@app.command()
+def truth(runtime: Runtime = None, json: Json = None, debug: Debug = False) -> None:
+    """The bench itself against a synthetic model whose times are known; exit 3 if a figure is off."""
+    from bench import truth
+
+    _finish(lambda say: truth.truth(runtime, say), True, json, debug)
+
+
+@app.command()
+def report(
+    files: Annotated[list[Path], typer.Argument(help="What --json wrote; several become one report.")],
+    html: Html = None,
+    markdown: Markdown = None,
+    debug: Debug = False,
+) -> None:
+    """Show what --json wrote, or write it as a page or as Markdown."""
+    from bench import document as forms
+    from bench import report as pages
+    from bench import tables
+
+    for path, hint in ((html, "--html"), (markdown, "--markdown")):
+        _folder_exists(path, hint)
+    try:
+        shown = pages.document(pages.joined([pages.read(path) for path in files]))
+    except pages.UnreadableError as error:
+        _fail(error, debug)
+    out = tables.console()
+    lines = _write(shown, html, markdown)
+    if not lines:
+        forms.show(out, shown.sections)
+    for line in lines:
+        out.print(line)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="What --json wrote in the first run.")],
+    b: Annotated[Path, typer.Argument(help="What --json wrote in the second run.")],
+    drift: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="What the same machine may differ by from run to run, as a part.")
+    ] = 0.05,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 3 if something is slower, 4 if a row could not be judged.")
+    ] = False,
+    html: Html = None,
+    markdown: Markdown = None,
+    debug: Debug = False,
+) -> None:
+    """Two runs side by side: what changed beyond the spread."""
+    from bench import compare as pairs
+    from bench import document as forms
+    from bench import report as pages
+    from bench import tables
+
+    for path, hint in ((html, "--html"), (markdown, "--markdown")):
+        _folder_exists(path, hint)
+    try:
+        found = pairs.compare(pages.read(a), pages.read(b), (a.name, b.name), drift)
+    except (pages.UnreadableError, ValueError) as error:
+        _fail(error, debug)
+    out = tables.console()
+    forms.show(out, found.document.sections)
+    for line in _write(found.document, html, markdown):
+        out.print(line)
+    raise typer.Exit(found.exit_code(check))
 
 
 if __name__ == "__main__":

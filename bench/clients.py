@@ -2,7 +2,8 @@
 
 A call is what a user of that transport pays per request: inputs start in ordinary memory, outputs end as NumPy arrays.
 With shared memory the inputs are copied into the region and the outputs are views of it. ``http+shm`` is the bench's
-own lean client: the request's bytes are built beforehand and sent over one connection that stays open.
+own lean client: the request's bytes are built beforehand and sent over one connection that stays open. A call is
+`encode`, `exchange` and `decode`, one after another.
 """
 
 from __future__ import annotations
@@ -54,14 +55,22 @@ class Wire:
         self._wanted = [self._library.InferRequestedOutput(name) for name in request.outputs]
         self.outputs: dict[str, np.ndarray] = {}
 
-    def call(self) -> None:
+    def encode(self) -> list:
         tensors = []
         for name, array in self._request.inputs.items():
             tensor = self._library.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
             tensor.set_data_from_numpy(array)
             tensors.append(tensor)
-        result = self._client.infer(self._request.model, tensors, outputs=self._wanted)
+        return tensors
+
+    def exchange(self, tensors: list):
+        return self._client.infer(self._request.model, tensors, outputs=self._wanted)
+
+    def decode(self, result) -> None:
         self.outputs = {name: result.as_numpy(name) for name in self._request.outputs}
+
+    def call(self) -> None:
+        self.decode(self.exchange(self.encode()))
 
     def close(self) -> None:
         self._client.close()
@@ -137,9 +146,18 @@ class SharedGrpc:
     def outputs(self) -> dict[str, np.ndarray]:
         return self._regions.outputs
 
-    def call(self) -> None:
+    def encode(self) -> None:
         self._regions.fill()
+
+    def exchange(self, _=None) -> None:
         self._client.infer(self._model, self._inputs, outputs=self._wanted)
+
+    def decode(self, _=None) -> None:
+        """Nothing: the outputs are views of the region."""
+
+    def call(self) -> None:
+        self.encode()
+        self.exchange()
 
     def close(self) -> None:
         self._client.close()
@@ -184,8 +202,10 @@ class LeanHttp:
     def outputs(self) -> dict[str, np.ndarray]:
         return self._regions.outputs
 
-    def call(self) -> None:
+    def encode(self) -> None:
         self._regions.fill()
+
+    def exchange(self, _=None) -> None:
         self._socket.sendall(self._message)
         answer = b""
         while (end := answer.find(b"\r\n\r\n")) < 0:
@@ -196,6 +216,13 @@ class LeanHttp:
             answer += self._receive()
         if not head.startswith(b"http/1.1 200"):
             raise RuntimeError(f"the server answered {answer[:end].decode()}: {answer[end + 4 :].decode()}")
+
+    def decode(self, _=None) -> None:
+        """Nothing: the outputs are views of the region."""
+
+    def call(self) -> None:
+        self.encode()
+        self.exchange()
 
     def _receive(self) -> bytes:
         data = self._socket.recv(65536)

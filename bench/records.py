@@ -89,7 +89,8 @@ class Report:
         joined = cls()
         for report in reports:
             joined.records += report.records
-            joined.summary |= report.summary
+            for part, found in report.summary.items():
+                joined.summary[part] = [*joined.summary.get(part, ()), *found] if isinstance(found, list) else found
             joined.limits += report.limits
         return joined
 

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench import c_path, models, records
+from bench import c_path, models, presets, records
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
+from bench.report import UnreadableError
 from bench.repository import add_model
 from bench.serve import DifferentDeviceError, serve
+from bench.settings import RefusedError
 from ge_core.atc import AtcError, CompileError
 from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
@@ -26,9 +28,10 @@ from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
 
 PRESETS = ("llama7b", "ocr")
+MORE_PRESETS = tuple(presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
-    *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError),
+    *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
 )
 LOAD_TRANSPORT = "grpc+shm"
 
@@ -45,6 +48,7 @@ class Options:
     transports: tuple[str, ...] = records.TRANSPORTS
     quick: bool = False
     plan: measure.Plan | None = None
+    inputs: Path | None = None
 
 
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
@@ -77,12 +81,17 @@ def groups(
         raise NotHereError("--model goes alone, or with --preset llama7b to measure a real LLaMA om under that name")
     if options.model is not None:
         name = options.presets[0] if options.presets else re.sub(r"\W+", "_", options.model.stem, flags=re.ASCII)
-        yield name, [models.om_case(name, options.model, runtime)]
+        case = models.om_case(name, options.model, runtime)
+        yield name, [presets.given_inputs(case, options.inputs) if options.inputs else case]
         return
+    if options.inputs is not None:
+        raise NotHereError("--inputs goes with --model")
     for preset in options.presets:
         say(f"{preset}: compiling")
         if preset == "llama7b":
             yield preset, [models.llama_case(runtime, folder)]
+        elif preset in presets.PRESETS:
+            yield preset, presets.PRESETS[preset](runtime, device["soc"], folder / f"{preset}_models")
         else:
             yield preset, [models.ocr_case(part, runtime, device["soc"], folder) for part in models.OCR_FILES]
 
@@ -130,7 +139,9 @@ def _measure_group(
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
         }
         for case, session, batches in prepared:
-            bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
+            # C calls get the handles of a number of rows; gears of other axes are out of their reach.
+            calls = None if session.description.gears and not case.splittable else library
+            bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
             yield _measure_model(bench, batches, options.transports)
 
 

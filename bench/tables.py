@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bench import document
+from bench import report as pages
 from bench.records import Record, Report
 
 WIDTH = 100
@@ -220,6 +222,14 @@ def show_latency(out: Console, report: Report) -> None:
         out.print(line.format(transport=models[0]["transport"]), style="dim")
 
 
+def show_pages(out: Console, report: Report) -> None:
+    """Print what `bench.report` has sections for: stages, load, advice, and what the device said of itself."""
+    summary = report.summary
+    loads = map(pages.load_section, summary.get("load", ()))
+    advised = map(pages.advice_section, summary.get("advice", ()))
+    document.show(out, [*pages.stages_sections(summary), *loads, *advised, *pages.usage_sections(summary)])
+
+
 PARTS = {"models": show_latency, "overhead": show_overhead, "throughput": show_throughput}
 
 
@@ -229,6 +239,7 @@ def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
         if part in report.summary:
             out.print()
             show_part(out, report)
+    show_pages(out, report)
     if check and report.limits:
         out.print("\nlimits", style="bold")
         table = Table(box=box.SIMPLE_HEAD)
