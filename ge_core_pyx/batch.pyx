@@ -3,7 +3,7 @@
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, usable
@@ -358,8 +358,8 @@ cdef class Batch:
             slot.begin()
             if rows < plan.rows and views == NULL:
                 for i in range(slot.n_inputs):
-                    memset(
-                        <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes, 0,
+                    slot.fill(
+                        i, <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes,
                         (plan.rows - rows) * plan.inputs[i].row_nbytes,
                     )
             if rc == 0:

@@ -22,7 +22,7 @@ cdef class Executor:
     cdef bint by_rows
     cdef list sources, output_dtypes, cuts
     cdef tuple output_specs
-    cdef dict input_index, output_index, plans_by_shapes, output_axes, pad_values, known
+    cdef dict input_index, output_index, plans_by_shapes, output_axes, known
     cdef object condition, sizes
     cdef int repairing                 # slots are being built or closed: the contexts must stay
     cdef object repair                 # lock: one thread at a time changes which slots there are
@@ -36,6 +36,7 @@ cdef class Executor:
     cdef bint refusing                 # closed, or no device is healthy: every call must say so
     cdef list registered               # pinned memory of the caller: (first address, address after the last)
     cdef long long rows_run, rows_padded
+    cdef list pads                     # per input: 8 bytes of its pad value
     cdef list executions               # per plan
     cdef object samples                # of timed batches
     cdef object __weakref__

@@ -22,6 +22,8 @@ class Device:
     @property
     def unhealthy(self) -> str | None: ...
 
+def pad_bits(spec: TensorSpec, value: float) -> int: ...
+
 class Executor:
     def __init__(
         self,

@@ -40,6 +40,20 @@ cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_
         )
 
 
+def pad_bits(spec, value) -> int:
+    """A pad value of an input's type, repeated to 8 bytes; a ValueError when the type cannot hold it."""
+    name = "float32" if spec.dtype == "bfloat16" else spec.dtype
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            element = np.array([value]).astype(name)
+    except FloatingPointError:
+        element = None
+    if element is None or (element.dtype.kind in "iub" and element[0] != value):
+        raise ValueError(f"pad_value: {value} is no {spec.dtype}, the type of input {spec.name!r}")
+    raw = element.tobytes()[2:] if spec.dtype == "bfloat16" else element.tobytes()
+    return int.from_bytes(raw * (8 // len(raw)), "little")
+
+
 cdef tuple shape_of(Py_buffer* view):
     return tuple(view.shape[d] for d in range(view.ndim))
 
@@ -89,7 +103,8 @@ cdef class Executor:
         self.known = {}
         self.samples = collections.deque(maxlen=4096)
         self.registered = []
-        self.output_axes = self.pad_values = {}
+        self.output_axes = {}
+        self.pads = []
         self.devices = [Device(Context(runtime, device_id)) for device_id in device_ids]
         try:
             self._load()
@@ -152,6 +167,7 @@ cdef class Executor:
             slot.close()
             return
         slot.device = index
+        slot.set_pads(self.pads)
         device.weights = slot.model.weights
         device.slots.append(slot)
         device.free.append(slot)
@@ -585,7 +601,12 @@ cdef class Executor:
 
     def set_padding(self, dict output_axes, dict pad_values):
         """Which output axis follows which input axis, and what padded places of the inputs hold."""
-        self.output_axes, self.pad_values = output_axes, pad_values
+        cdef Device device
+        self.output_axes = output_axes
+        self.pads = [pad_bits(spec, pad_values.get(spec.name, 0)) for spec in self.description.inputs]
+        for device in self.devices:
+            for slot in device.slots:
+                slot.set_pads(self.pads)
 
     def set_cuts(self, cuts):
         """`cuts[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
@@ -672,7 +693,7 @@ cdef class Executor:
             dtype = np.dtype(spec.dtype if spec.dtype != "bfloat16" else "uint16")
             target = view_of(slot, <char*>slot.pinned_input.ptr + slot.plans[plan].inputs[i].offset, full, dtype, False)
             source = view_of(slot, views[i].buf, shape, dtype, True)
-            target[...] = self.pad_values.get(spec.name, 0)
+            target[...] = np.frombuffer(self.pads[i].to_bytes(8, "little"), dtype, 1)[0]
             target[tuple(map(slice, shape))] = source
         return 0
 

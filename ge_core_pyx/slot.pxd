@@ -43,6 +43,7 @@ cdef class Slot:
     cdef list datasets
     cdef Plan* plans
     cdef int n_plans, n_inputs, n_outputs
+    cdef uint64_t[128] pads            # per input: what padded places hold
     cdef GearKind kind
     cdef int current                   # the plan whose gear is set; -1: none
     cdef int timeout_ms
@@ -71,6 +72,7 @@ cdef class Slot:
     cdef aclError _to_device(self, size_t offset, size_t nbytes) noexcept nogil
     cdef aclError finish(self, int64_t timeout_ms) noexcept nogil
     cdef bint drained(self, int timeout_ms) noexcept nogil
+    cdef void fill(self, int i, char* place, size_t nbytes) noexcept nogil
 
 
 cdef class RangeSlot(Slot):

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from ge_core_pyx cimport acl
@@ -303,6 +303,21 @@ cdef class Slot:
             <char*>self.pinned_input.ptr + offset, nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE, self.stream.handle,
         )
 
+    cdef void fill(self, int i, char* place, size_t nbytes) noexcept nogil:
+        """Padded places of input `i`, whole elements of it."""
+        cdef size_t done = 0
+        if self.pads[i] == 0:
+            memset(place, 0, nbytes)
+            return
+        while done < nbytes:
+            memcpy(place + done, &self.pads[i], min(nbytes - done, sizeof(uint64_t)))
+            done += sizeof(uint64_t)
+
+    def set_pads(self, pads):
+        """What padded places hold: 8 bytes for each input, its pad value again and again."""
+        for i, pad in enumerate(pads):
+            self.pads[i] = pad
+
     cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil:
         """Copy rows [first, first + rows) of the caller's arrays (rows 0: all) into pinned memory and queue their
         copy to the device; rows up to the gear become zeros.
@@ -335,7 +350,7 @@ cdef class Slot:
                     sent = tensor.offset + done
                     piece = (plan.input_nbytes // (pieces - 1) + 64) // 64 * 64
             if nbytes < tensor.nbytes:
-                memset(pinned + nbytes, 0, tensor.nbytes - nbytes)
+                self.fill(i, pinned + nbytes, tensor.nbytes - nbytes)
         if sent < plan.input_nbytes:
             rc = self._to_device(sent, plan.input_nbytes - sent)
         return rc

@@ -248,7 +248,7 @@ def test_the_second_process_is_refused_what_the_first_holds(share):
 
 
 def leftovers():
-    return {path.name for path in Path("/dev/shm").iterdir() if "ge_core" in path.name}
+    return {path.name for path in Path("/dev/shm").iterdir() if "ge_core_cpu" in path.name}
 
 
 def test_a_killed_process_gives_its_memory_back(share):

@@ -537,6 +537,17 @@ class TestKinds:
         np.testing.assert_array_equal(good["y"], om.expected({"x": x.astype(np.float16)})[0])
         assert "1000000.0 does not fit FP16" in bad.message()
 
+    def test_padded_rows_hold_the_declared_value(self, folder, served):
+        om = write_synthetic(
+            folder / "m.om", [("x", "int32", (4, 3)), ("h", "bfloat16", (4, 1))], [("y", "float32", (4, 2))]
+        )
+        one = served(om, parameters={"pad_value": "x=-7,h=1.5"})
+        whole = om.random(4)
+        feeds = {"x": whole["x"][:3], "h": (whole["h"][:3], "bfloat16")}
+        (answers,) = one.ask(feeds)
+        whole["x"][3], whole["h"][3] = -7, 0x3FC0
+        np.testing.assert_array_equal(answers["y"], om.expected(whole)[0][:3])
+
     def test_gears_chosen_by_time_cut_a_call(self, folder, served):
         om = write_synthetic(
             folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8),

@@ -397,3 +397,27 @@ def test_an_error_that_done_met_is_still_the_result(stand_in, om):
             with pytest.raises(ge_core.AclError, match="507011"):
                 future.result()
         same(session.run(None, feeds), om.expected(feeds))
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_a_device_runs_as_many_models_at_once_as_it_has_engines(slow, engines):
+    code = (
+        "import ge_core, numpy as np\n"
+        f"session = ge_core.InferenceSession({str(slow.path)!r}, slots=2)\n"
+        "x = np.zeros((1, 2), np.float32)\n"
+        "first, second = session.submit({'x': x}), session.submit({'x': x})\n"
+        "first.result()\n"
+        "try:\n"
+        "    second.result(timeout=0.07)\n"
+        "except TimeoutError:\n"
+        "    print('one after the other')\n"
+        "second.result()\n"
+    )
+    result = in_child(code, compute_engines=engines)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == ("one after the other\n" if engines == 1 else "")
+
+
+def test_a_number_of_engines_that_no_device_has_is_refused():
+    result = in_child("import ge_core; ge_core.runtime_info()", compute_engines=17)
+    assert "compute_engines" in result.stderr and result.returncode == 1

@@ -12,9 +12,10 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import graphs
 import numpy as np
 import onnx
 import onnxruntime
@@ -61,6 +62,22 @@ dynamic_batching { max_queue_delay_microseconds: 2000 }
 instance_group [ { count: 2, kind: KIND_CPU } ]
 parameters: [ { key: "device_ids" value: { string_value: "0,1" } } ]
 """
+SENT = """\
+backend: "ge"
+dynamic_batching { }
+parameters: [
+  { key: "responses" value: { string_value: "sender" } },
+  { key: "slots" value: { string_value: "2" } },
+  { key: "device_ids" value: { string_value: "0,1" } }
+]
+"""
+SIZES = """\
+backend: "ge"
+parameters: [
+  { key: "slots" value: { string_value: "2" } },
+  { key: "output_axes" value: { string_value: "map:2=image:2,map:3=image:3" } }
+]
+"""
 WHOLE = """\
 backend: "ge"
 input [ { name: "x", data_type: TYPE_FP32, dims: [4, 3] } ]
@@ -69,7 +86,7 @@ BATCH_ASKED = 'backend: "ge"\nmax_batch_size: 8\n'
 PARAMETER = 'backend: "ge"\nparameters: [ {{ key: "{}" value: {{ string_value: "{}" }} }} ]\n'
 BERT_OUTPUTS = ["pooled", "label"]
 OUTPUTS = {"image": ["output"], "llama_model": ["logits"], "whole": ["y"]}
-OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain"), BERT_OUTPUTS)
+OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain", "sent"), BERT_OUTPUTS)
 
 
 def write_graph(path):
@@ -102,7 +119,13 @@ class Repository:
             "whole": write_synthetic(oms / "4.om", [("x", "float32", (4, 3))], [("n:0:y", "float16", (4, 2))]),
             "one": write_synthetic(oms / "1.om", [("x", "float32", (1, 3))], [("n:0:y", "float32", (1, 2))]),
         }
-        self.oms["merged"] = self.oms["plain"] = self.oms["bert_model"]
+        self.oms["merged"] = self.oms["plain"] = self.oms["sent"] = self.oms["bert_model"]
+        self.oms["bf16"] = write_synthetic(
+            oms / "bf16.om", [("x", "bfloat16", (-1, 6))], [("y", "bfloat16", (-1, 4))], batch=(1, 4)
+        )
+        sizes = oms / "sizes"
+        sizes.mkdir()
+        self.sizes = graphs.convolution(sizes, gears="8,8;20,12")
         self.graph = oms / "graph.onnx"
         write_graph(self.graph)
         compiled = compile_model(
@@ -113,7 +136,10 @@ class Repository:
         self.add("llama_model", LLAMA.replace("LLAMA_OM", str(self.oms["llama_model"].path)), om=None)
         self.add("bert_model", self.bert, om=None)
         self.add("merged", MERGED)
+        self.add("sent", SENT)
+        self.add("bf16", 'backend: "ge"\n')
         self.add("whole", WHOLE)
+        add_model(self.folder, "sizes", SIZES, self.sizes.path)
         add_model(self.folder, "graph", 'backend: "ge"\n', compiled.path)
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
@@ -167,7 +193,7 @@ def assert_right(om, feeds, answers):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
-@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "plain"])
+@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "plain", "sent"])
 def test_every_model_answers_with_its_rows(server, repository, model, rows):
     om = repository.oms[model]
     feeds = om.random(rows, seed=rows)
@@ -175,7 +201,7 @@ def test_every_model_answers_with_its_rows(server, repository, model, rows):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("model", ["image", "bert_model"])
+@pytest.mark.parametrize("model", ["image", "bert_model", "sent"])
 def test_every_transport_equals_direct(server, repository, model, transport):
     om = repository.oms[model]
     feeds = om.random(4)
@@ -264,8 +290,9 @@ def test_the_log_names_file_runtime_and_device(server, repository):
     assert sorted(re.search(r"device (\d)", line)[1] for line in lines) == ["0", "1"]
 
 
-def test_eight_clients_get_their_own_rows(server, repository):
-    om, rounds = repository.oms["merged"], 40
+@pytest.mark.parametrize("model", ["merged", "sent", "bert_model"])
+def test_eight_clients_get_their_own_rows(server, repository, model):
+    om, rounds = repository.oms[model], 40
 
     def one(number):
         rng = np.random.default_rng(number)
@@ -273,11 +300,47 @@ def test_eight_clients_get_their_own_rows(server, repository):
         with closing(client(server, transport)) as connection:
             for round_ in range(rounds):
                 feeds = om.random(int(rng.integers(1, 5)), seed=number * rounds + round_)
-                assert_right(om, feeds, infer(connection, "merged", feeds, OUTPUTS["merged"], transport))
+                assert_right(om, feeds, infer(connection, model, feeds, OUTPUTS[model], transport))
         return rounds
 
     with ThreadPoolExecutor(8) as clients:
         assert sum(clients.map(one, range(8))) == 8 * rounds
+
+
+def test_large_answers_of_changing_sizes_stay_right(server, repository):
+    om = repository.oms["llama_model"]
+    with closing(client(server, "grpc")) as connection:
+        for round_, rows in enumerate([1, 1, 1, 8, 2, 8, 1, 4, 8, 3, 3, 3]):
+            feeds = om.random(rows, seed=round_)
+            outputs = {"logits": rows * 16 * 32000 * 4}
+            assert_right(om, feeds, infer(connection, "llama_model", feeds, outputs, "grpc+shm"))
+
+
+def test_bfloat16_travels_as_its_bits(server, repository):
+    om = repository.oms["bf16"]
+    with closing(client(server, "grpc")) as connection:
+        for seed in range(3):
+            feeds = om.random(3, seed=seed)
+            tensor = grpc.InferInput("x", [3, 6], "BF16")
+            tensor._raw_content = feeds["x"].tobytes()
+            response = connection.infer("bf16", [tensor]).get_response()
+            assert (response.outputs[0].datatype, list(response.outputs[0].shape)) == ("BF16", [3, 4])
+            got = np.frombuffer(response.raw_output_contents[0], np.uint16).reshape(3, 4)
+            np.testing.assert_array_equal(got, om.expected(feeds)[0])
+
+
+def test_image_sizes_are_served_and_padded_where_that_was_declared(server, repository):
+    rng = np.random.default_rng(0)
+    for height, width in [(8, 8), (20, 12), (8, 8)]:
+        feeds = {"image": rng.standard_normal((1, 2, height, width), np.float32)}
+        got = ask(server, "sizes", feeds, ["map", "mean"])
+        for one, expected in zip(got, repository.sizes.reference(feeds), strict=True):
+            np.testing.assert_allclose(one, expected, rtol=0, atol=1e-4)
+    (cut,) = ask(server, "sizes", {"image": rng.standard_normal((1, 2, 7, 5), np.float32)}, ["map"])
+    assert cut.shape == (1, 3, 7, 5)
+    assert "takes input shapes" in refused(
+        server, "sizes", {"image": np.zeros((1, 2, 21, 5), np.float32)}, ["map"], "grpc"
+    )
 
 
 def load_error(server, model):
@@ -429,6 +492,35 @@ def processes(mark):
             except OSError:
                 continue
     return found
+
+
+def test_workers_of_a_killed_server_end_by_themselves(server, repository, tmp_path):
+    """While they are at work, with both ways to answer: no process and no shared memory is left."""
+    add_model(tmp_path, "sent", SENT.replace("0,1", "0"), repository.oms["sent"].path)
+    add_model(tmp_path, "llama_model", LLAMA.replace("LLAMA_OM", str(repository.oms["llama_model"].path)))
+    other = TritonServer(tmp_path, runtime="cpu").start()
+    try:
+
+        def work(number):
+            model = ("sent", "llama_model")[number % 2]
+            feeds = repository.oms[model].random(1)
+            with suppress(InferenceServerException), closing(client(other, "grpc")) as connection:
+                while True:
+                    infer(connection, model, feeds, OUTPUTS[model])
+
+        with ThreadPoolExecutor(4) as clients:
+            done = [clients.submit(work, number) for number in range(4)]
+            time.sleep(1)
+            assert len(processes(other.prefix)) == 3
+            os.kill(other.pid, signal.SIGKILL)
+            for one in done:
+                one.result(timeout=60)
+        deadline = time.monotonic() + 30
+        while (processes(other.prefix) or regions(other.prefix)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert processes(other.prefix) == [] and regions(other.prefix) == []
+    finally:
+        other.stop()
 
 
 def test_the_server_of_this_module_stops_in_order_and_leaves_nothing(server):

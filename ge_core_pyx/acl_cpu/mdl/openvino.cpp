@@ -15,6 +15,7 @@
 
 #include "mdl/engine.h"
 #include "mdl/failure.h"
+#include "rt/runtime.h"
 
 namespace acl_cpu::mdl {
 namespace {
@@ -244,9 +245,10 @@ void need_openvino() {
 Owned<ov_compiled_model_t> compile(const ov_model_t* model) {
   Owned<ov_compiled_model_t> compiled;
   // bfloat16 is the plugin's own choice where the CPU has it: ask for float32. One thread per stream.
+  std::string streams = std::to_string(config().compute_engines);
   check(ov.ov_core_compile_model(core, model, "CPU", 10, &compiled.it, "INFERENCE_PRECISION_HINT", "f32",
-                                 "PERFORMANCE_HINT", "LATENCY", "NUM_STREAMS", "1", "INFERENCE_NUM_THREADS", "1",
-                                 "ENABLE_CPU_PINNING", "NO"),
+                                 "PERFORMANCE_HINT", "LATENCY", "NUM_STREAMS", streams.c_str(), "INFERENCE_NUM_THREADS",
+                                 streams.c_str(), "ENABLE_CPU_PINNING", "NO"),
         "compile", "the graph");
   return compiled;
 }

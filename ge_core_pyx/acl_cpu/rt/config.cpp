@@ -44,6 +44,8 @@ void read(const Json& root, Config* config) {
       config->devices = int(value.as_integer("\"devices\"", 0, kMaxDevices));
     } else if (key == "hbm_bytes") {
       config->hbm_bytes = uint64_t(value.as_integer("\"hbm_bytes\"", 1 << 20, int64_t(1) << 40));
+    } else if (key == "compute_engines") {
+      config->compute_engines = int(value.as_integer("\"compute_engines\"", 1, kMaxComputeEngines));
     } else if (key == "soc_name") {
       config->soc_name = value.as_string("\"soc_name\"");
     } else if (key == "h2d") {
@@ -60,8 +62,9 @@ void read(const Json& root, Config* config) {
       if (value.type != Json::kArray) throw JsonError("\"faults\" must be a list");
       for (auto& fault : value.items) add_fault_spec(fault);
     } else {
-      throw JsonError("unknown key \"" + key +
-                      "\"; known: devices, hbm_bytes, soc_name, h2d, d2h, exec_us, pageable_async, faults");
+      throw JsonError(
+          "unknown key \"" + key +
+          "\"; known: devices, hbm_bytes, compute_engines, soc_name, h2d, d2h, exec_us, pageable_async, faults");
     }
   }
 }

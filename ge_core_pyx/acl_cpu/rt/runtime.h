@@ -139,8 +139,11 @@ struct CopyEngine {
   double latency_us = 0;  // added to each copy
   double duration_us(size_t nbytes) const { return latency_us + (gbps > 0 ? double(nbytes) / (gbps * 1e3) : 0); }
 };
+constexpr int kMaxComputeEngines = 16;
+
 struct Config {
   int devices = 1;
+  int compute_engines = 1;  // models that run at once on a device
   uint64_t hbm_bytes = uint64_t(32) << 30;
   std::string soc_name = "Ascend910B3";
   CopyEngine h2d, d2h;

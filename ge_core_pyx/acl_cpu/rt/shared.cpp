@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,8 +28,8 @@ constexpr int kMaxProcesses = 512;
 constexpr int kEngines = 3;
 
 struct EngineState {
-  std::atomic<int64_t> free_at;  // CLOCK_MONOTONIC ns
-  std::atomic<int64_t> busy;     // ns so far
+  std::atomic<int64_t> free_at[kMaxComputeEngines];  // CLOCK_MONOTONIC ns; copy engines use the first alone
+  std::atomic<int64_t> busy;                         // ns so far
 };
 struct Process {
   std::atomic<int64_t> pid;    // 0: slot free
@@ -45,8 +46,8 @@ Process* self = nullptr;
 
 std::string state_name() {
   char name[64];
-  std::snprintf(name, sizeof name, "ge_core_cpu.%u.%d.%llx", unsigned(getuid()), config().devices,
-                static_cast<unsigned long long>(config().hbm_bytes));
+  std::snprintf(name, sizeof name, "ge_core_cpu.%u.%d.%llx.%d", unsigned(getuid()), config().devices,
+                static_cast<unsigned long long>(config().hbm_bytes), config().compute_engines);
   return name;
 }
 
@@ -184,10 +185,15 @@ uint64_t used_memory(int device) {
 int64_t reserve_engine(int device, Engine engine, int64_t ready_ns, int64_t duration_ns) {
   EngineState& slot = state->engines[device][int(engine)];
   slot.busy.fetch_add(duration_ns, std::memory_order_relaxed);
-  int64_t free_at = slot.free_at.load(), end;
-  do {
+  int lanes = engine == Engine::kCompute ? config().compute_engines : 1;
+  int64_t free_at, end;
+  std::atomic<int64_t>* first;
+  do {  // the engine that is free first
+    first = std::min_element(slot.free_at, slot.free_at + lanes,
+                             [](const auto& a, const auto& b) { return a.load() < b.load(); });
+    free_at = first->load();
     end = std::max(free_at, ready_ns) + duration_ns;
-  } while (!slot.free_at.compare_exchange_weak(free_at, end));
+  } while (!first->compare_exchange_weak(free_at, end));
   return end;
 }
 
