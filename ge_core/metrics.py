@@ -139,6 +139,11 @@ class SessionFigures:
         self._before = session.stats()  # the warm-up is nobody's request
         self._timed = 0
         self._stages_us = dict.fromkeys(("h2d", "execute", "d2h"), 0.0)
+        self.time_stages()
+
+    def time_stages(self) -> None:
+        """Switches the stage clock on; once more after errors, for the slots that replaced failed ones."""
+        self._session.sample_stages(TIMED_EVERY)
 
     def samples(self) -> Iterator[Sample]:
         """The present values. Devices are asked: milliseconds."""
@@ -156,7 +161,6 @@ class SessionFigures:
             yield from self._device(context)
 
     def _timed_stages(self) -> Iterator[Sample]:
-        self._session.sample_stages(TIMED_EVERY)  # again each time: slots that replaced failed ones are not timed yet
         for batch in self._session.stages():
             self._timed += 1
             for stage in self._stages_us:

@@ -24,6 +24,7 @@ class Operations:
     def __init__(self, pb_utils, labels: Mapping[str, str], session):
         log, name = pb_utils.Logger, labels["model"]
         self._errors: Counter[str] = Counter()
+        self._published_errors: dict[str, int] = {}
         self._lock = threading.Lock()
         self._figures = metrics.SessionFigures(session)
         self.health = health.Health(session, lambda text: log.log_warn(f"GE Backend: '{name}' {text}"))
@@ -61,6 +62,9 @@ class Operations:
         yield metrics.Sample("ge_restart_needed", int(self.health.restart_needed))
         with self._lock:
             errors = dict(self._errors)
+        if errors != self._published_errors:
+            self._published_errors = errors
+            self._figures.time_stages()
         for code, count in errors.items():
             yield metrics.Sample("ge_errors_total", count, {"code": code})
         yield from self._figures.samples()

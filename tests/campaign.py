@@ -212,6 +212,8 @@ def kill_workers(rounds):
                         ready = wait(lambda: probe(server.http, "m").ready)
                         times.append(None if ready is None else time.monotonic() - began)
                     total += results
+                    # The other workers of the model that was unloaded end only now; the next victim is not one of them.
+                    wait(lambda count=instances: len(live_workers(server.pid)) == count)
                 there = [value for value in times if value is not None]
                 slowest = seconds(max(there, default=None))
                 yield f"| {instances} | {rounds} | {len(there)} of {rounds} | {slowest} | {counted(total)} |"
