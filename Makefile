@@ -13,10 +13,11 @@ NOTICE := @echo "No NPU found (/dev/davinci*): running on ge_core's CPU implemen
 endif
 endif
 
-.PHONY: help bench bench-truth test lint build sanitize wheel clean
+.PHONY: help bench bench-report bench-truth test lint build sanitize wheel clean
 
 help:
 	@echo "make bench   compare direct AscendCL with Triton: latency tables"
+	@echo "make bench-report  run every bench in full and write docs/bench-report.html and .md: best on a quiet machine"
 	@echo "make bench-truth  check the bench against a model of known times (cpu runtime)"
 	@echo "make test    run the tests"
 	@echo "make campaign  kills, reloads and device faults, recorded in docs/campaign.md (ten minutes)"
@@ -40,6 +41,15 @@ build: $(READY)
 bench: build
 	$(NOTICE)
 	@$(BIN)/python -m bench latency --quick
+
+bench-report: build
+	$(NOTICE)
+	@mkdir -p docs
+	@$(BIN)/python -m bench all --json docs/bench-all.json
+	@$(BIN)/python -m bench load --json docs/bench-load.json
+	@$(BIN)/python -m bench advice --json docs/bench-advice.json
+	@$(BIN)/python -m bench report docs/bench-all.json docs/bench-load.json docs/bench-advice.json \
+		--html docs/bench-report.html --markdown docs/bench-report.md
 
 bench-truth: build
 	@$(BIN)/python -m bench truth --runtime cpu

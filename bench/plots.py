@@ -161,7 +161,7 @@ def waterfall(steps: Sequence[tuple[str, float]], unit: str, label: str, width: 
 
 
 KINDS = {"client": 0, "network": 1, "server": 2, "queue": 2, "stub": 3}
-DEVICE = ("H2D", "execute", "D2H", "device")
+DEVICE = ("H2D", "execute", "D2H", "H2D, execute, D2H", "run")
 
 
 def _kind(name: str) -> int:

@@ -268,7 +268,7 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
     blocks.append(
         Text(f"{group[0]['timing']}; requests, and executions with events, of each batch: {counts}.", "note")
     )  # fmt: skip
-    if "not an NPU" in device and not any(each.get("D2H") for each in times):
+    if "not an NPU" in device and any(each.get("D2H") == 0 for each in times):
         blocks.append(
             Text(
                 "The CPU implementation has no times configured for copies: what they take on this host is part of "

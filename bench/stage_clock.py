@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 STEPS = ("h2d", "execute", "d2h", "gather", "scatter")  # of sampled executions alone
-FIELDS = ("begin", "end", "write", "run", "sampled", *STEPS)
+FIELDS = ("begin", "end", "run", "sampled", *STEPS)
 ROWS = 1 << 16
 LOG = "stages.bin"
 EVERY = 8  # executions from one that the core times to the next: such a one costs some µs more
@@ -32,34 +32,49 @@ def open_log(path: Path, mode: str) -> np.ndarray:
 
 
 class Timed:
-    """A session, or a batch borrowed from one, that adds up how long its writing and running take."""
+    """A session, or a batch or future of one, that notes when work is begun and when its answer is there.
 
-    def __init__(self, inner, now: dict[str, int]):
-        self._inner, self._now = inner, now
+    Both ways of a served model are timed: `launch` … `collect` of rows, and `submit` … `result` of a model without.
+    """
+
+    def __init__(self, inner, now: dict[str, int], began: int = 0):
+        self._inner, self._now, self._began = inner, now, began
 
     def __getattr__(self, name: str):
         return getattr(self._inner, name)
 
-    def borrow(self, *arguments, **keywords) -> Timed:
-        return Timed(self._inner.borrow(*arguments, **keywords), self._now)
+    def launch(self, *arguments) -> Timed:
+        began = time.perf_counter_ns()
+        return Timed(self._inner.launch(*arguments), self._now, began)
 
-    def write(self, *arguments):
-        return self._time("write", self._inner.write, arguments)
+    def submit(self, *arguments) -> Timed:
+        began = time.perf_counter_ns()
+        return Timed(self._inner.submit(*arguments), self._now, began)
 
-    def run(self, *arguments):
-        return self._time("run", self._inner.run, arguments)
+    def collect(self, gets) -> None:
+        self._inner.collect(gets)
+        self._note()
 
-    def _time(self, what: str, function, arguments):
-        start = time.perf_counter_ns()
-        result = function(*arguments)
-        self._now[what] += time.perf_counter_ns() - start
-        return result
+    def result(self, *arguments) -> list:
+        arrays = self._inner.result(*arguments)
+        self._note()
+        return arrays
+
+    def _note(self) -> None:
+        ended = time.perf_counter_ns()
+        self._now["run"] += ended - self._began
+        self._now.update(began=self._began, ended=ended)
 
 
-def steps(sample: dict) -> dict[str, int]:
-    """Take the `STEPS` out of a sample of InferenceSession.stages(), in nanoseconds."""
+def steps(sample: dict, began: int, ended: int) -> dict[str, int]:
+    """Split a run from `began` to `ended` by a sample of InferenceSession.stages(), in nanoseconds.
+
+    `gather` is what comes before the device is asked, copies into pinned memory above all, `scatter` what comes after
+    it is done.
+    """
     device = {name: round((sample[f"{name}_us"] or 0) * 1e3) for name in STEPS[:3]}
-    return device | {name: sample[f"{name}_ns"] for name in STEPS[3:]}
+    asked = sample["begin_ns"] + sample["gather_ns"]
+    return device | {"gather": asked - began, "scatter": ended - asked - sample["submit_ns"] - sample["wait_ns"]}
 
 
 def model(path: str) -> type:
@@ -86,7 +101,7 @@ def model(path: str) -> type:
             end = time.perf_counter_ns()
             self._now.update({"begin": begin, "end": end})
             if (self._row + 1) % EVERY == 0 and (samples := self._session.stages()):
-                self._now.update(steps(samples[-1]), sampled=1)
+                self._now.update(steps(samples[-1], self._now["began"], self._now["ended"]), sampled=1)
             self._log[self._row % ROWS] = [self._now[field] for field in FIELDS]
             self._row += 1
             return responses

@@ -80,8 +80,8 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
     Parameters
     ----------
     mean : mapping
-        Mean nanoseconds: `encode`, `exchange`, `decode` of the client; the server's `SERVER`; `span`, `write` and
-        `run` of the served model, and, where the core took them, `stage_clock.STEPS`, parts of `run`.
+        Mean nanoseconds: `encode`, `exchange`, `decode` of the client; the server's `SERVER`; `span` and `run` of
+        the served model, and, where the core took them, `stage_clock.STEPS`, parts of `run`.
     stub_input : float, optional
         Which part of the worker process's own time lies before the model is called; None: not known.
     """
@@ -96,16 +96,20 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
         parts.append(("stub", stub, "server − model: hand-off to the worker and back, its copies"))
     else:
         parts.append(("stub input", stub * stub_input, "server − model: hand-off to the worker, its copies"))
-    parts.append(("gather", mean["write"] + mean.get("gather", 0.0), "model: into pinned memory"))
     if "execute" in mean:
-        inside = sum(mean[key] for key in stage_clock.STEPS)
+        steps = sum(mean[key] for key in stage_clock.STEPS)
+        parts.append(("gather", mean["gather"], "core: into pinned memory"))
         parts += [(name, mean[key], "device events") for name, key in DEVICE]
-        parts.append(("launch and wake-up", mean["run"] - inside, "model − device events"))
-        if mean["scatter"]:
-            parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
+        parts.append(("launch and wake-up", mean["run"] - steps, "run − its other parts; the model's Python meanwhile"))
+        parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
+    elif "gather" in mean:  # the stand-in's events do not count what a graph really takes to compute
+        copies = mean["gather"] + mean["scatter"]
+        parts.append(("gather", mean["gather"], "core: into pinned memory"))
+        parts.append(("H2D, execute, D2H", mean["run"] - copies, "run − its other parts"))
+        parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
     else:
-        parts.append(("device", mean["run"], "model: H2D, execution and D2H together"))
-    parts.append(("model's Python", mean["span"] - mean["write"] - mean["run"], "model"))
+        parts.append(("run", mean["run"], "model: from the copy into pinned memory to the copy out of it"))
+    parts.append(("model's Python", mean["span"] - mean["run"], "model − run"))
     if stub_input is not None:
         parts.append(("stub output", stub * (1 - stub_input), "server − model: its copies, hand-off back"))
     inside = mean["queue"] + mean["compute_input"] + mean["compute_infer"] + mean["compute_output"]
@@ -165,7 +169,7 @@ def _measure(options, plan, runtime, device, folder, case: Case, report: Report,
         for batch in run.batches_of(session.description, options.batches):
             expected = session.run(None, case.rows(batch))
             for transport in options.transports:
-                probe = Probe(case, server, session, clocked, batch, transport, expected)
+                probe = Probe(case, server, session, clocked, batch, transport, expected, taken)
                 with contextlib.closing(probe), Sampler(runtime, (options.device_id,)) as usage:
                     blocks, plain = probe.measure(plan, say)
                     before = probe.executions
@@ -196,7 +200,9 @@ def _record(case: Case, batch: int, transport: str, plain: list[int], sizes: dic
 class Probe:
     """One client that sends the same request to the model as it is served and to the one with clocks, in turn."""
 
-    def __init__(self, case: Case, server, session, clocked: str, batch: int, transport: str, expected: list):
+    def __init__(
+        self, case: Case, server, session, clocked: str, batch: int, transport: str, expected: list, before: int = 0
+    ):
         inputs = case.rows(batch)
         self._names = [spec.name for spec in session.get_outputs()]
         shapes = {name: (array.shape, array.dtype) for name, array in zip(self._names, expected, strict=True)}
@@ -206,7 +212,7 @@ class Probe:
         self._plain, self._timed = (
             connect(server.endpoint, Request(model, inputs, shapes), transport) for model in (case.name, clocked)
         )
-        self.executions = 0
+        self._before, self.executions = before, 0
         self.sizes = {
             "bytes_in": sum(array.nbytes for array in inputs.values()),
             "bytes_out": sum(array.nbytes for array in expected),
@@ -229,14 +235,14 @@ class Probe:
             for _ in range(count):
                 others.append(self._once())
                 rows.append(self._steps())
-            after = self._statistics()
             plain += others
+            first, self.executions = self.executions, self.executions + count
+            after = self._statistics()
             means = dict(zip(("encode", "exchange", "decode"), np.mean(rows, axis=0), strict=True))
             served = after["count"] - before["count"]
             means |= {name: (after[name] - before[name]) / served for name in SERVER}
             means |= {"total": sum(means[name] for name in ("encode", "exchange", "decode"))}
-            means |= {"plain": float(np.mean(others)), "first": self.executions, "count": count}
-            self.executions += count
+            means |= {"plain": float(np.mean(others)), "first": first, "count": count}
             blocks.append(means)
         agree(self._expected, [self._timed.outputs[name] for name in self._names], f"{what}: with clocks", self._exact)
         return blocks, plain
@@ -264,9 +270,15 @@ class Probe:
         return sent - start, came - sent, time.perf_counter_ns() - came
 
     def _statistics(self) -> dict[str, int]:
-        answer = self._server.client.get_inference_statistics(self._clocked, as_json=True)
-        found = answer["model_stats"][0]["inference_stats"]
-        return {"count": int(found["success"]["count"])} | {name: int(found[name].get("ns", 0)) for name in SERVER}
+        """The server's sums over all requests answered so far; it adds a request shortly after its answer."""
+        for _ in range(100):
+            answer = self._server.client.get_inference_statistics(self._clocked, as_json=True)
+            found = answer["model_stats"][0]["inference_stats"]
+            count = int(found["success"].get("count", 0))
+            if count >= self._before + self.executions:
+                break
+            time.sleep(0.01)
+        return {"count": count} | {name: int(found[name].get("ns", 0)) for name in SERVER}
 
     def trace(self, file: Path) -> list[dict[str, int]]:
         """Send some requests that the server traces; returns its time stamps of each, none if it cannot trace."""
@@ -323,12 +335,18 @@ def put_together(blocks: list[dict], log: np.ndarray, stub_input: float | None =
         rows = log[block["first"] : block["first"] + block["count"]].astype(np.float64)
         if not rows[:, column["end"]].all():
             raise RuntimeError("the served model's log has fewer executions than requests were answered")
-        model = {name: rows[:, column[name]].mean() for name in ("write", "run")}
-        whole.append({**block, **model, "span": (rows[:, column["end"]] - rows[:, column["begin"]]).mean()})
+        whole.append(
+            {
+                **block,
+                "run": rows[:, column["run"]].mean(),
+                "span": (rows[:, column["end"]] - rows[:, column["begin"]]).mean(),
+            }
+        )
     mean = middle(whole)
     sampled = log[log[:, column["sampled"]] == 1].astype(np.float64)
-    if len(sampled) and sampled[:, column["execute"]].any():
-        mean |= {key: float(np.median(sampled[:, column[key]])) for key in stage_clock.STEPS}
+    if len(sampled):
+        taken = stage_clock.STEPS if sampled[:, column["execute"]].any() else ("gather", "scatter")
+        mean |= {key: float(np.median(sampled[:, column[key]])) for key in taken}
     parts = breakdown(mean, stub_input)
     total = sum(stage.us for stage in parts)
     plain, lowest = mean["plain"] / 1e3, min(stage.us for stage in parts)

@@ -15,7 +15,21 @@ import numpy as np
 import pytest
 
 import ge_core
-from bench import advice, compare, document, load, models, plots, presets, report, run, settings, stages, usage
+from bench import (
+    advice,
+    compare,
+    document,
+    load,
+    models,
+    plots,
+    presets,
+    report,
+    run,
+    settings,
+    stage_clock,
+    stages,
+    usage,
+)
 from bench.advice import Gear
 from bench.document import Code, Document, Plot, Section, Table, Text
 from bench.settings import Setting
@@ -362,41 +376,41 @@ def test_a_report_is_shown_and_written(tmp_path):
 
 MEAN = {"encode": 10_000, "exchange": 900_000, "decode": 5000, "success": 700_000, "queue": 20_000}
 MEAN |= {"compute_input": 30_000, "compute_infer": 600_000, "compute_output": 40_000}
-MODEL = {"write": 15_000, "run": 400_000, "span": 450_000}
-STEPS = {"h2d": 60_000, "execute": 250_000, "d2h": 40_000, "gather": 0, "scatter": 0}
+MODEL = {"run": 415_000, "span": 450_000}
+STEPS = {"gather": 15_000, "h2d": 60_000, "execute": 250_000, "d2h": 40_000, "scatter": 4000}
 
 
 def test_stages_add_up():
     parts = {stage.name: stage.us for stage in stages.breakdown({**MEAN, **MODEL, **STEPS}, stub_input=0.25)}
-    assert parts == {
-        "client encode": 10,
-        "network": 200,
-        "queue": 20,
-        "server input": 30,
-        "stub input": 37.5,
-        "gather": 15,
-        "H2D": 60,
-        "execute": 250,
-        "D2H": 40,
-        "launch and wake-up": 50,
-        "model's Python": 35,
-        "stub output": 112.5,
-        "server output": 40,
-        "server, other": 10,
-        "client decode": 5,
-    }
+    assert list(parts.items()) == [
+        *(("client encode", 10), ("network", 200), ("queue", 20), ("server input", 30), ("stub input", 37.5)),
+        *(("gather", 15), ("H2D", 60), ("execute", 250), ("D2H", 40), ("launch and wake-up", 46), ("scatter", 4)),
+        *(("model's Python", 35), ("stub output", 112.5), ("server output", 40), ("server, other", 10)),
+        ("client decode", 5),
+    ]
     assert sum(parts.values()) == 915
 
 
 def test_stages_without_events_or_traces_add_up_too():
     parts = {stage.name: stage.us for stage in stages.breakdown({**MEAN, **MODEL})}
-    assert (parts["stub"], parts["device"]) == (150, 400)
+    assert (parts["stub"], parts["run"]) == (150, 415)
     assert sum(parts.values()) == 915
-    copied = {
-        stage.name: stage.us for stage in stages.breakdown({**MEAN, **MODEL, **STEPS, "gather": 9000, "scatter": 4000})
+    copies = {"gather": 15_000, "scatter": 4000}
+    parts = {stage.name: stage.us for stage in stages.breakdown({**MEAN, **MODEL, **copies})}
+    assert (parts["gather"], parts["H2D, execute, D2H"], parts["scatter"]) == (15, 396, 4)
+    assert sum(parts.values()) == 915
+
+
+def test_a_run_is_split_by_the_cores_sample():
+    sample = {"begin_ns": 1200, "gather_ns": 300, "submit_ns": 50, "wait_ns": 4000, "scatter_ns": 0}
+    sample |= {"h2d_us": 0.5, "execute_us": 3.0, "d2h_us": None}
+    assert stage_clock.steps(sample, began=1000, ended=6000) == {
+        "h2d": 500,
+        "execute": 3000,
+        "d2h": 0,
+        "gather": 500,
+        "scatter": 450,
     }
-    assert (copied["gather"], copied["scatter"], copied["launch and wake-up"]) == (24, 4, 37)
-    assert sum(copied.values()) == 915
 
 
 def recorded(plain_ns: float = 915_000, **slow) -> tuple[list[dict], np.ndarray]:
@@ -409,8 +423,8 @@ def recorded(plain_ns: float = 915_000, **slow) -> tuple[list[dict], np.ndarray]
         block |= {"total": mean["encode"] + mean["exchange"] + mean["decode"], "plain": plain_ns}
         blocks.append(block | {"first": 2 * number, "count": 2})
     for number, row in enumerate(log):
-        sample = {"begin": 1000 * number, "end": 1000 * number + mean["span"], "write": mean["write"]}
-        sample |= {"run": mean["run"], "sampled": number % 2} | {name: mean[name] * (number % 2) for name in STEPS}
+        sample = {"begin": 1000 * number, "end": 1000 * number + mean["span"], "run": mean["run"]}
+        sample |= {"sampled": number % 2} | {name: mean[name] * (number % 2) for name in STEPS}
         row[:] = [sample[field] for field in FIELDS]
     return blocks, log
 
@@ -431,8 +445,9 @@ def test_clocks_are_put_together():
         ("queue", dict.fromkeys(("queue", "success", "exchange"), 10**6)),
         ("server input", dict.fromkeys(("compute_input", "success", "exchange"), 10**6)),
         ("stub", dict.fromkeys(("compute_infer", "success", "exchange"), 10**6)),
-        ("gather", dict.fromkeys(("write", "span", "compute_infer", "success", "exchange"), 10**6)),
+        ("gather", dict.fromkeys(("gather", "run", "span", "compute_infer", "success", "exchange"), 10**6)),
         ("H2D", dict.fromkeys(("h2d", "run", "span", "compute_infer", "success", "exchange"), 10**6)),
+        ("scatter", dict.fromkeys(("scatter", "run", "span", "compute_infer", "success", "exchange"), 10**6)),
         ("D2H", dict.fromkeys(("d2h", "run", "span", "compute_infer", "success", "exchange"), 10**6)),
         ("launch and wake-up", dict.fromkeys(("run", "span", "compute_infer", "success", "exchange"), 10**6)),
         ("model's Python", dict.fromkeys(("span", "compute_infer", "success", "exchange"), 10**6)),

@@ -421,3 +421,31 @@ def test_a_device_runs_as_many_models_at_once_as_it_has_engines(slow, engines):
 def test_a_number_of_engines_that_no_device_has_is_refused():
     result = in_child("import ge_core; ge_core.runtime_info()", compute_engines=17)
     assert "compute_engines" in result.stderr and result.returncode == 1
+
+
+def test_what_a_killed_process_had_queued_does_not_keep_the_device(tmp_path):
+    long = write_synthetic(tmp_path / "long.om", [("x", "float32", (1, 2))], [("y", "float32", (1, 2))], exec_us=60e6)
+    short = write_synthetic(tmp_path / "short.om", [("x", "float32", (1, 2))], [("y", "float32", (1, 2))], exec_us=1000)
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "import numpy as np, ge_core\n"
+        "x = {'x': np.zeros((1, 2), np.float32)}\n"
+        "if len(sys.argv) > 1:\n"
+        f"    future = ge_core.InferenceSession({str(long.path)!r}).submit(x)\n"
+        "    print('queued', flush=True)\n"
+        "    time.sleep(60)\n"
+        f"session = ge_core.InferenceSession({str(short.path)!r}, execute_timeout_ms=20_000)\n"
+        "session.run(None, x)\n"
+        "other = subprocess.Popen([sys.executable, '-c', os.environ['CODE'], 'child'], stdout=subprocess.PIPE)\n"
+        "assert other.stdout.readline() == b'queued\\n'\n"
+        "time.sleep(0.2)\n"
+        "other.send_signal(signal.SIGKILL)\n"
+        "other.wait()\n"
+        "session.run(None, x)\n"
+    )
+    os.environ["CODE"] = code
+    try:
+        result = in_child(code, hbm_bytes=(3 << 30) + 4096)
+    finally:
+        del os.environ["CODE"]
+    assert (result.returncode, result.stderr) == (0, "")

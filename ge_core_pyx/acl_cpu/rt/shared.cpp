@@ -29,6 +29,7 @@ constexpr int kEngines = 3;
 
 struct EngineState {
   std::atomic<int64_t> free_at[kMaxComputeEngines];  // CLOCK_MONOTONIC ns; copy engines use the first alone
+  std::atomic<int64_t> owner[kMaxComputeEngines];    // the process that took it last
   std::atomic<int64_t> busy;                         // ns so far
 };
 struct Process {
@@ -45,9 +46,9 @@ State* state = nullptr;
 Process* self = nullptr;
 
 std::string state_name() {
-  char name[64];
-  std::snprintf(name, sizeof name, "ge_core_cpu.%u.%d.%llx.%d", unsigned(getuid()), config().devices,
-                static_cast<unsigned long long>(config().hbm_bytes), config().compute_engines);
+  char name[96];  // the size tells builds with another layout apart
+  std::snprintf(name, sizeof name, "ge_core_cpu.%u.%d.%llx.%d.%zx", unsigned(getuid()), config().devices,
+                static_cast<unsigned long long>(config().hbm_bytes), config().compute_engines, sizeof(State));
   return name;
 }
 
@@ -185,6 +186,7 @@ uint64_t used_memory(int device) {
 int64_t reserve_engine(int device, Engine engine, int64_t ready_ns, int64_t duration_ns) {
   EngineState& slot = state->engines[device][int(engine)];
   slot.busy.fetch_add(duration_ns, std::memory_order_relaxed);
+  static const int64_t pid = getpid();
   int lanes = engine == Engine::kCompute ? config().compute_engines : 1;
   int64_t free_at, end;
   std::atomic<int64_t>* first;
@@ -192,8 +194,12 @@ int64_t reserve_engine(int device, Engine engine, int64_t ready_ns, int64_t dura
     first = std::min_element(slot.free_at, slot.free_at + lanes,
                              [](const auto& a, const auto& b) { return a.load() < b.load(); });
     free_at = first->load();
-    end = std::max(free_at, ready_ns) + duration_ns;
+    // What a process had queued ends with it, as the driver sees to on a real device.
+    int64_t owner = slot.owner[first - slot.free_at].load();
+    bool free = free_at <= ready_ns || (owner != pid && born(owner) == 0);
+    end = (free ? ready_ns : free_at) + duration_ns;
   } while (!first->compare_exchange_weak(free_at, end));
+  slot.owner[first - slot.free_at].store(pid);
   return end;
 }
 
