@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +18,19 @@ from ge_core.triton_server import STUB, TritonServer
 PERIOD_S = 1.0
 LOAD_LIMIT_S = 300
 UNLOAD_LIMIT_S = 10
+LEAVE_LIMIT_S = 10  # for a worker to end once its model was loaded anew
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 CALM_S = 600  # after so long without trouble a model's pauses begin anew
 _LOST = re.compile(r"ge_restart_needed\{([^}]*)\} 1$", re.M)
 _PID = re.compile(r'pid="(\d+)"')
+
+
+class Worker(NamedTuple):
+    """A process that runs one instance of a model."""
+
+    model: str
+    version: str
+    pid: int
 
 
 class RestartNeeded(Exception):  # noqa: N818  an outcome, not an error
@@ -45,6 +56,7 @@ class Supervisor:
         self._suspects: set[str] = set()
         self._pauses: dict[str, float] = {}
         self._next: dict[str, float] = {}
+        self._leaving: dict[int, float] = {}
 
     def watch(self, period_s: float = PERIOD_S) -> int:
         """Looks every `period_s` until the server ends; its exit code.
@@ -61,6 +73,7 @@ class Supervisor:
 
     def look(self) -> list[str]:
         """One look; the models that were loaded again."""
+        self._end_leaving()
         ready = self._ready()
         lost = self._lost() & set(ready)
         missing = {name for name, versions in ready.items() if self._dead(name, versions)}
@@ -79,6 +92,7 @@ class Supervisor:
 
     def reload(self, name: str, ready: dict[str, list[str]]) -> None:
         """Unloads and loads a model, and what its unloading took along (ensembles)."""
+        old = [worker.pid for worker in self._workers() if worker.model == name]
         status, answer = self._post(f"/v2/repository/models/{name}/unload", LOAD_LIMIT_S)
         if status != 200:
             raise RestartNeeded(f"model {name} cannot be loaded again: {answer.decode()}")
@@ -92,6 +106,21 @@ class Supervisor:
             self._say(
                 f"model {model}: serves again" if status == 200 else f"model {model} did not load: {answer.decode()}"
             )
+
+        self._leaving |= dict.fromkeys(old, time.monotonic() + LEAVE_LIMIT_S)
+
+    def _workers(self) -> list[Worker]:
+        """The living workers, without those of models that were unloaded."""
+        return [worker for worker in live_workers(self._server.pid) if worker.pid not in self._leaving]
+
+    def _end_leaving(self) -> None:
+        """Workers that outlive their model, because Triton waits for a dead one beside them, still hold the device."""
+        alive = {worker.pid for worker in live_workers(self._server.pid)}
+        self._leaving = {pid: until for pid, until in self._leaving.items() if pid in alive}
+        for pid, until in self._leaving.items():
+            if time.monotonic() > until:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _pause(self, name: str) -> None:
         """A model that keeps failing is loaded ever more seldom."""
@@ -117,11 +146,11 @@ class Supervisor:
             status, text = ask(self._server.metrics, "GET", "/metrics", 10)
             if status == 200:
                 lost = {int(pid) for labels in _LOST.findall(text.decode()) for pid in _PID.findall(labels)}
-                return {worker.model for worker in live_workers(self._server.pid) if worker.pid in lost}
+                return {worker.model for worker in self._workers() if worker.pid in lost}
         return set()
 
     def _dead(self, name: str, versions: list[str]) -> bool:
-        workers = Counter(worker.version for worker in live_workers(self._server.pid) if worker.model == name)
+        workers = Counter(worker.version for worker in self._workers() if worker.model == name)
         for version in versions:
             status, answer = ask(self._server.http, "GET", f"/v2/models/{name}/versions/{version}/config", 10)
             if status == 200 and workers[version] < instances(json.loads(answer)):
@@ -137,14 +166,6 @@ def instances(config: dict) -> int:
     if config.get("backend") != "python" and config.get("runtime") != "model.py":
         return 0
     return sum(group["count"] for group in config["instance_group"])
-
-
-class Worker(NamedTuple):
-    """A process that runs one instance of a model."""
-
-    model: str
-    version: str
-    pid: int
 
 
 def live_workers(server_pid: int) -> list[Worker]:

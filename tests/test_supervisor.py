@@ -145,6 +145,24 @@ def test_a_lost_device_is_believed_at_once_while_its_worker_lives(triton):
         assert watching.look() == helped
 
 
+def test_workers_that_outlive_their_model_do_not_count_and_are_ended(triton, monkeypatch):
+    killed, now = [], [1000.0]
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
+    monkeypatch.setattr(supervisor.os, "kill", lambda pid, number: killed.append((pid, number)))
+    triton.serve("m", count=2)
+    triton.workers = [Worker("m", "1", 7)]
+    watching = Supervisor(triton, lambda text: None)
+    watching.look()
+    assert watching.look() == ["m"]
+    triton.workers = [Worker("m", "1", 7), Worker("m", "1", 100)]  # 7 never ended; of the new two, one died
+    now[0] += supervisor.FIRST_PAUSE_S + 1
+    watching.look()
+    assert (watching.look(), killed) == (["m"], [])
+    now[0] += supervisor.LEAVE_LIMIT_S + 1
+    watching.look()
+    assert (7, signal.SIGKILL) in killed
+
+
 def test_a_model_that_keeps_failing_is_loaded_ever_more_seldom(triton, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
