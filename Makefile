@@ -20,6 +20,7 @@ help:
 	@echo "make bench-report  run every bench in full and write docs/bench-report.html and .md: best on a quiet machine"
 	@echo "make bench-truth  check the bench against a model of known times (cpu runtime)"
 	@echo "make test    run the tests"
+	@echo "make campaign  kills, reloads and device faults, recorded in docs/campaign.md (ten minutes)"
 	@echo "make lint    ruff, cython-lint, clang-format"
 	@echo "make build   rebuild the native parts in place after a change"
 	@echo "make sanitize  AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer over the CPU implementation"
@@ -56,6 +57,10 @@ bench-truth: build
 test: build
 	$(NOTICE)
 	@$(BIN)/python -m pytest
+
+campaign: build
+	$(NOTICE)
+	@$(BIN)/python tests/campaign.py --output docs/campaign.md
 
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -48,6 +48,9 @@ class ServingOptions:
     cast_inputs : str
         ``refused``, or ``checked``: inputs of a wider or narrower type of the same sort are converted, values that do
         not fit are refused.
+    golden : str or None
+        An .npz with inputs and expected outputs, checked at load; a relative path starts at the version folder. See
+        `ge_core.golden`.
     """
 
     om_model_path: str | None = None
@@ -62,6 +65,7 @@ class ServingOptions:
     pad_value: object = 0
     output_axes: object = None
     cast_inputs: str = "refused"
+    golden: str | None = None
     tp_size: int = 1
 
 
@@ -167,12 +171,12 @@ PARAMETERS: dict[str, Callable[[str], object]] = {
     "pad_value": _pad_value,
     "output_axes": _output_axes,
     "cast_inputs": _one_of("refused", "checked"),
+    "golden": _path,
     "tp_size": _only(1, Refusal("one om runs on one device", "compile the model for one device")),
 }
 
 _COMPILED = "gears and precision are compiled into the om", "pass it to `ge-core compile`"
 REFUSED: dict[str, Refusal] = {
-    "golden": Refusal("this version does not compare outputs at load", "use `ge-core run` on known inputs"),
     "tp_output": Refusal("one om runs on one device", "leave it out"),
     "static_model": Refusal("the om itself says whether it is static", "leave it out"),
     "device_exec_blocks": Refusal("an instance owns its streams", "raise instance_group's count"),

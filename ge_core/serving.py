@@ -5,21 +5,19 @@ import gc
 import json
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core import isolated, options, triton_config
+from ge_core import isolated, operations, options, triton_config, warmup
 from ge_core.batching import Part, plan, plan_by_cuts
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
 from ge_core.triton_responses import Answers, Output, Reply, region
-from ge_core_pyx import model, watchdog
+from ge_core_pyx import watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
 
 
@@ -71,7 +69,8 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     config = json.loads(args["model_config"])
     settings = options.parse(_parameters(config), defaults=defaults)
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
-    devices = options.devices_of(settings.device_ids, *instance_of(config, args["model_instance_name"]))
+    instance, count = instance_of(config, args["model_instance_name"])
+    devices = options.devices_of(settings.device_ids, instance, count)
     session = InferenceSession(
         om,
         runtime=settings.runtime,
@@ -88,8 +87,9 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
         kind = SendingModel if settings.responses == "sender" else ServedModel
         binding = triton_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
         served = kind(pb_utils, session, binding, settings.slots * len(devices))
-        warm_up_ms = served.warm_up() if settings.warmup else None
-        _log_load(pb_utils.Logger, config, session, settings, warm_up_ms)
+        times = warmup.warm_up(session, settings.slots * len(devices)) if settings.warmup else {}
+        _log_load(pb_utils.Logger, config, session, settings, times)
+        served.operations = operations.begin(pb_utils, args, settings, session, instance, times)
     except BaseException:
         served.close()
         raise
@@ -193,6 +193,7 @@ class ServedModel:
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
         self._log = pb_utils.Logger
         self._session, self._slots = session, slots
+        self.operations: operations.Operations | None = None  # of a model that `load` made
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
@@ -208,32 +209,6 @@ class ServedModel:
         place = places[bound.spec.name]
         multiple = self._session.description.row_multiples[place]
         return Output(bound.name, place, bound.spec.dtype, bound.spec.shape[1:], multiple)
-
-    def warm_up(self) -> float:
-        """Runs every gear once on every slot, on zeros, so that a model which cannot run fails at load. Blocks.
-
-        Returns
-        -------
-        float
-            Milliseconds taken.
-        """
-        began = time.perf_counter()
-        description = self._session.description
-        if self._by_rows:
-            borrows = [{"rows": gear} for gear in self._gears]
-        elif description.gear_kind == "range":
-            borrows = []
-        else:
-            shapes = [model.input_shapes(description, gear) for gear in description.gears or (None,)]
-            borrows = [{"shapes": dict(zip(self._input_names, one, strict=True))} for one in shapes]
-        for wanted in borrows:
-            with ExitStack() as stack:
-                batches = [stack.enter_context(self._session.borrow(**wanted)) for _ in range(self._slots)]
-                for batch in batches:
-                    batch.start()
-                for batch in batches:
-                    batch.wait()
-        return (time.perf_counter() - began) * 1e3
 
     def execute(self, requests: Sequence) -> list | None:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
@@ -258,8 +233,14 @@ class ServedModel:
                 self._sent.append(answer.reply)
         return responses
 
+    def is_ready(self) -> bool:
+        """Whether requests can run now. From any thread; never blocks."""
+        return self.operations is None or self.operations.is_ready()
+
     def close(self) -> None:
         """Frees the device. Calling it again does nothing."""
+        if self.operations is not None:
+            self.operations.close()
         for context in self._session.contexts:
             watchdog.release(context)
         self._session.close()
@@ -375,6 +356,10 @@ class ServedModel:
 
     def _told(self, error: Exception):
         """An error as the client is told it. All but the client's own mistakes are logged."""
+        if self.operations is not None:
+            self.operations.failed(error)
+            if isinstance(error, UnsupportedError) and (reason := self.operations.refusing):
+                return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
         if isinstance(error, RequestError):
             return self._error(str(error), self._error.INVALID_ARG)
         self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
@@ -450,7 +435,7 @@ def _parameters(config: Mapping) -> dict[str, str]:
     return {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
 
 
-def _log_load(logger, config: Mapping, session, settings, warm_up_ms: float | None) -> None:
+def _log_load(logger, config: Mapping, session, settings, times: Mapping[str, float]) -> None:
     description, stats = session.description, session.stats()
     runtime = (
         "cpu (the CPU implementation of AscendCL, no NPU)" if description.runtime == "cpu" else description.runtime
@@ -459,17 +444,12 @@ def _log_load(logger, config: Mapping, session, settings, warm_up_ms: float | No
     gears = f"{description.gear_kind} gears {', '.join(map(str, description.gears))}" if description.gears else kind
     ids = session.device_ids
     devices = f"device {ids[0]}" if len(ids) == 1 else f"devices {', '.join(map(str, ids))}"
-    warm_up = f"warmed up in {warm_up_ms:.1f} ms" if warm_up_ms is not None else "not warmed up"
+    warm_up = "every gear warmed up" if times else "not warmed up"
     logger.log_info(
         f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, "
         f"{devices}; {gears}; max_batch_size {config['max_batch_size']}; {settings.slots} slot(s), responses "
         f"{settings.responses}; {stats['device_bytes']:,} bytes of device memory, {stats['pinned_bytes']:,} bytes "
         f"pinned; {warm_up}"
     )
-    if config["max_batch_size"] > 1 and not {"dynamic_batching", "sequence_batching"} & config.keys():
-        logger.log_info(
-            f"GE Backend: '{config['name']}' runs each client's request by itself; `dynamic_batching {{ }}` in "
-            f"config.pbtxt merges up to {config['max_batch_size']} rows of concurrent clients"
-        )
     for sentence in options.unknown_environment(os.environ):
         logger.log_warn(f"GE Backend: {sentence}")

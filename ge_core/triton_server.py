@@ -185,6 +185,20 @@ def environment(folder: Path, runtime: str | None, extra: Mapping[str, str] | No
     return environ | dict(extra or {})
 
 
+def newer_flags(binary: str | os.PathLike, environ: Mapping[str, str]) -> dict[str, str]:
+    """Flags that a newer server needs and an older one refuses: those of them that its --help lists.
+
+    Clients' shared memory is off by default from 26.05 on.
+    """
+    try:
+        listed = subprocess.run(
+            [binary, "--help"], env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return {"--allow-client-shm": "true"} if "--allow-client-shm" in listed.stdout + listed.stderr else {}
+
+
 def check_repository(repository: Path) -> None:
     """Refuses what would make the server fail late or hang: no folder, a model folder, names that a shell splits."""
     if not repository.is_dir():
@@ -326,9 +340,13 @@ class TritonServer:
                     f"Triton's workers cannot start from {self._folder}; set TMPDIR to a path without spaces"
                 )
             prepare(installation, self._folder)
+            environ = environment(self._folder, self._runtime, self._environ)
+            flags = newer_flags(installation.binary, environ)
+            found, self._arguments = _split(self._arguments, flags)
+            self._flags |= flags | found
             self._process = subprocess.Popen(
                 [installation.binary, *self._command_line(self._folder)],
-                env=environment(self._folder, self._runtime, self._environ),
+                env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -394,9 +412,12 @@ class TritonServer:
     def _tail(self) -> str:
         return "\n".join([line for line in self._log if not _NOISE.match(line)][-40:])
 
-    def wait(self) -> int:
-        """Blocks until the server ends; its exit code."""
-        return self._process.wait()
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Blocks until the server ends, or `timeout_s` passed; its exit code, None while it runs."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
 
     def stop(self) -> int | None:
         """Ends the server and everything that it started. Blocks; calling it again does nothing.

@@ -70,7 +70,6 @@ def test_a_wrong_key_or_value_names_key_source_and_expectation(key, value, says)
         ("instance_exec_blocks", "2", "instance_group"),
         ("tp_size", "2", "one device"),
         ("gear_plan", "measured", "'smallest'"),
-        ("golden", "g.npz", "ge-core run"),
     ],
 )
 def test_what_is_not_available_is_refused_by_name_with_the_alternative(key, value, instead):

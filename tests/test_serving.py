@@ -319,15 +319,15 @@ def test_nothing_is_raised_out_of_execute(gears, served):
 
 def test_loading_says_in_one_line_what_runs_where(gears, served):
     one = served(gears)
-    line, hint = one.pb_utils.Logger.lines
+    line, *more = one.pb_utils.Logger.lines
     assert line.startswith(f"GE Backend: 'm' serves {gears.path} (Ascend910B3) on runtime cpu (the CPU implementation")
     assert "device 0; batch gears 1, 2, 4, 8; max_batch_size 8; 1 slot(s), responses returned;" in line
-    assert "warmed up in" in line
-    assert "`dynamic_batching { }` in config.pbtxt merges up to 8 rows" in hint
+    assert "every gear warmed up" in line
+    assert any("`dynamic_batching { }` merges up to 8 rows" in other for other in more)
 
 
 def test_warming_up_runs_each_gear_and_can_be_left_out(gears, served):
-    assert served(gears).model._session.stats()["executions"] == 4
+    assert served(gears).model._session.stats()["executions"] == 8
     assert served(gears, parameters={"warmup": "false"}).model._session.stats()["executions"] == 0
 
 

@@ -1,5 +1,6 @@
 """Finding and preparing a tritonserver, without starting one."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -140,6 +141,23 @@ def test_arguments_of_the_caller_win(tmp_path):
 def test_arguments_that_cannot_work(tmp_path, arguments, says):
     with pytest.raises(ServerError, match=says):
         TritonServer(tmp_path, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("listed", "flags"), [("--allow-client-shm <boolean>", {"--allow-client-shm": "true"}), ("--allow-http", {})]
+)
+def test_flags_that_only_newer_servers_know_are_given_where_help_lists_them(tmp_path, listed, flags):
+    binary = tmp_path / "tritonserver"
+    binary.write_text(f"#!/bin/sh\necho '{listed}' >&2\nexit 1\n")
+    binary.chmod(0o755)
+    assert triton_server.newer_flags(binary, {"PATH": "/bin:/usr/bin"}) == flags
+    assert triton_server.newer_flags(tmp_path / "none", {}) == {}
+
+
+def test_models_answer_whether_they_are_ready_where_a_server_asks():
+    for path in ("ge_core/triton_backend/model.py", "triton_model/1/model.py"):
+        methods = {node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if hasattr(node, "name")}
+        assert "is_ready" in methods
 
 
 def test_ports_of_one_server_differ():

@@ -3,7 +3,7 @@
 from ge_core.cli._app import app
 
 # isort: split
-from ge_core.cli import compile, config, cpu_runtime, doctor, info, inspect, install_backend, run, serve
+from ge_core.cli import compile, config, cpu_runtime, doctor, info, inspect, install_backend, probe, run, serve
 
 __all__ = [
     "app",
@@ -14,6 +14,7 @@ __all__ = [
     "info",
     "inspect",
     "install_backend",
+    "probe",
     "run",
     "serve",
 ]

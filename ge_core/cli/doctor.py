@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from ge_core import resources
 from ge_core.cli._app import app, print_json, print_table
 from ge_core_pyx import locate
 
@@ -218,14 +219,10 @@ def _library_path() -> Iterator[Check]:
 
 def visible_devices(mask: str) -> tuple[str, str, str]:
     """State, text and remedy for ASCEND_RT_VISIBLE_DEVICES, which the runtime reads only up to the first bad entry."""
-    ids = mask.split(",")
-    remedy = "give ascending ids without blanks, for example 0,1"
-    for position, entry in enumerate(ids):
-        if not re.fullmatch(r"[0-9]+", entry):
-            return MISSING, f"{mask!r}: {entry!r} is not a number, and it and all after it are ignored", remedy
-        if position and int(entry) <= int(ids[position - 1]):
-            return MISSING, f"{mask!r}: {entry} does not ascend, and it and all after it are ignored", remedy
-    return OK, ", ".join(f"device {logical} is {entry}" for logical, entry in enumerate(ids)), ""
+    ids, problem = resources.read_mask(mask)
+    if problem:
+        return MISSING, problem, "give ascending ids without blanks, for example 0,1"
+    return OK, ", ".join(f"device {logical} is {physical}" for logical, physical in enumerate(ids)), ""
 
 
 # --- the host and the server ------------------------------------------------------------------------------------------

@@ -26,6 +26,10 @@ class TritonPythonModel:
         """One response for each request."""
         return self._model.execute(requests)
 
+    def is_ready(self):
+        """False while the device does not answer; Triton 26.03 and newer ask."""
+        return self._model.is_ready()
+
     def finalize(self):
         """Gives the device back."""
         self._model.close()

@@ -27,6 +27,10 @@ class TritonPythonModel:
         """Runs the requests of one call together and returns one response for each."""
         return self._model.execute(requests)
 
+    def is_ready(self):
+        """False while the device does not answer; Triton 26.03 and newer ask."""
+        return self._model.is_ready()
+
     def finalize(self):
         """Gives the device back."""
         self._model.close()

@@ -1,0 +1,78 @@
+"""Whether a served model can answer, and its way back after a device error."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from ge_core_pyx.errors import STICKY
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class Health:
+    """Follows a session: after an error that stopped it, asks it to recover until it does, from a thread.
+
+    Parameters
+    ----------
+    session : ge_core.InferenceSession
+    log : callable
+        Receives one sentence each time the state changes.
+
+    Attributes
+    ----------
+    reason : str or None
+        Why no request can run now; None when they can. Reading it costs nothing.
+    restart_needed : bool
+        The device reported an error that, as far as is known, only a new process ends.
+    """
+
+    def __init__(self, session, log: Callable[[str], None]):
+        self.reason: str | None = None
+        self.restart_needed = False
+        self._session, self._log = session, log
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def failed(self, error: BaseException) -> None:
+        """To be called after an execution failed. Returns at once; the session may be well, then nothing happens."""
+        with self._lock:
+            if self.reason is not None or self._ended.is_set():
+                return
+            unhealthy = self._session.stats()["unhealthy"]
+            if unhealthy is None:
+                return
+            if getattr(error, "code", None) in STICKY:
+                self.restart_needed = True
+                self.reason = f"{unhealthy}. Only a new process ends this: unload and load the model"
+                self._log(f"does not answer any more: {self.reason}")
+                return
+            self.reason = f"{unhealthy}. The device is being asked again"
+            self._log(f"answers UNAVAILABLE for now: {self.reason}")
+            self._thread = threading.Thread(target=self._recover, name="ge_core recovery", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread. Blocks for at most an attempt that is under way."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _recover(self) -> None:
+        began, pause = time.monotonic(), FIRST_PAUSE_S
+        while not self._ended.wait(pause):
+            try:
+                self._session.recover()
+            except Exception as error:
+                if getattr(error, "code", None) in STICKY:
+                    with self._lock:
+                        self.restart_needed = True
+                        self.reason = f"{error}. Only a new process ends this: unload and load the model"
+                    self._log(f"does not answer any more: {self.reason}")
+                    return
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+            else:
+                with self._lock:
+                    self.reason = None
+                self._log(f"answers again, after {time.monotonic() - began:.1f} s")
+                return

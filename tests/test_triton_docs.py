@@ -1,0 +1,135 @@
+"""docs/triton.md: every configuration in it loads and answers, every parameter and metric is in it."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oms import Om, write_synthetic
+from triton_helpers import add_model, ask
+
+import ge_core
+from ge_core import metrics, options, triton_server
+from ge_core.triton_server import ServerError, TritonServer
+from ge_core_pyx import om as om_file
+
+TEXT = (Path(__file__).parent.parent / "docs" / "triton.md").read_text()
+CONFIGS = {
+    name: (kind, config)
+    for name, kind, config in re.findall(r"<!-- model: (\w+), om: (\w+) -->\n```\n(.*?)```", TEXT, re.DOTALL)
+}
+GEARS = (1, 2, 4, 8)
+
+
+def shaped(path, inputs, outputs, gears=None, ranges=None):
+    """An om with gears of other axes than the batch."""
+    plain = {"format": "ND"}
+
+    def tensors(rows):
+        return [{"name": name, "dtype": dtype, "shape": shape, "tensor": name} for name, dtype, shape in rows]
+
+    outputs = tensors(outputs)
+    for output in outputs if gears else ():
+        values = [value if isinstance(value, list) else [value] for value in gears["values"]]
+        output["gear_shapes"] = [filled(output["shape"], list(value)) for value in values]
+    manifest = {
+        "schema": 1, "generator": "tests", "soc": "Ascend910B3", "name": path.stem, "kind": "synthetic",
+        "inputs": [tensor | plain for tensor in tensors(inputs)], "outputs": outputs, "gears": gears, "ranges": ranges,
+        "exec_us": None, "weight_bytes": 0, "work_bytes": 0,
+    }  # fmt: skip
+    om_file.write(path, manifest)
+    return Om(path, manifest)
+
+
+def filled(shape, values):
+    return [values.pop(0) if dim == -1 else dim for dim in shape]
+
+
+def make(folder, kind):
+    """(om, feeds) of one kind that the page has a configuration for."""
+    path = folder / f"{kind}.om"
+    image, scores = [("input", "float32", (-1, 3, 224, 224))], [("n:0:output", "float32", (-1, 1000))]
+    if kind == "batch":
+        om = write_synthetic(path, image, scores, batch=GEARS)
+        return om, om.random(3)
+    if kind == "int32":
+        om = write_synthetic(path, [("ids", "int32", (-1, 16))], [("scores", "float32", (-1, 4))], batch=GEARS)
+        return om, {"ids": np.arange(32, dtype=np.int32).reshape(2, 16)}
+    if kind == "static":
+        inputs, outputs = [("input", "float32", (4, 3, 224, 224))], [("n:0:output", "float32", (4, 1000))]
+        om = write_synthetic(path, inputs, outputs)
+        return om, om.random(4)
+    if kind == "image_size":
+        gears = {"kind": "image_size", "values": [[224, 224], [448, 448]]}
+        om = shaped(path, [("image", "float32", [1, 3, -1, -1])], [("boxes", "float32", [1, 100, 6])], gears)
+        return om, {"image": np.ones((1, 3, 224, 224), np.float32)}
+    if kind == "dims":
+        gears = {"kind": "dims", "values": [[1, 128], [4, 384]]}
+        om = shaped(path, [("input_ids", "int64", [-1, -1])], [("hidden", "float32", [-1, -1, 64])], gears)
+        return om, {"input_ids": np.ones((4, 384), np.int64)}
+    assert kind == "range"
+    om = shaped(path, [("x", "float32", [-1, 3])], [("y", "float32", [-1, 3])], ranges={"x": [[1, 8], [3, 3]]})
+    return om, {"x": np.ones((5, 3), np.float32)}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server with all models of the page, and their oms and feeds."""
+    try:
+        triton_server.find()
+    except ServerError as error:
+        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("docs")
+    oms = {kind: make(folder, kind) for kind in sorted({kind for kind, _ in CONFIGS.values()})}
+    for name, (kind, config) in CONFIGS.items():
+        om, feeds = oms[kind]
+        outside = "om_model_path" in config
+        add_model(folder / "models", name, config.replace("/models/shared/model.om", str(om.path)), om.path)
+        if outside:
+            (folder / "models" / name / "1" / "model.om").unlink()
+        if "golden.npz" in config:
+            arrays = {f"input.{key}": array for key, array in feeds.items()}
+            arrays |= {"output.scores": om.expected(feeds)[0]}
+            np.savez(folder / "models" / name / "1" / "golden.npz", **arrays)
+    environ = {"GE_CORE_CPU_CONFIG": json.dumps({"devices": 2})}
+    with TritonServer(folder / "models", runtime="cpu", environ=environ) as server:
+        yield server, oms
+
+
+def test_the_page_has_a_configuration_for_each_kind_of_om():
+    assert {"batch", "static", "image_size", "dims", "range"} <= {kind for kind, _ in CONFIGS.values()}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_configuration_of_the_page_answers(served, name):
+    server, oms = served
+    om, feeds = oms[CONFIGS[name][0]]
+    with ge_core.InferenceSession(om.path, runtime="cpu") as session:
+        expected = session.run(None, feeds)
+        outputs = [spec.name for spec in session.get_outputs()]
+    sent = {key: array.astype(np.int64) if name == "guarded" else array for key, array in feeds.items()}
+    for got, right in zip(ask(server, name, sent, outputs), expected, strict=True):
+        np.testing.assert_array_equal(got, right)
+
+
+def names_in_table(title, column=r"^\| (`[^|]+) \|"):
+    section = TEXT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return set(re.findall(r"`([\w]+)`", " ".join(re.findall(column, section, re.M))))
+
+
+def test_every_parameter_is_in_the_table():
+    assert names_in_table("Parameters") == set(options.PARAMETERS)
+    section = TEXT.split("\n## Parameters\n")[1].split("\n## ")[0]
+    missing = [key for key in options.REFUSED if key not in section and not key.startswith("dump_")]
+    assert missing == []
+
+
+def test_every_metric_is_in_the_table():
+    assert names_in_table("Metrics") == metrics.COUNTERS.keys() | metrics.GAUGES.keys()
+
+
+def test_every_link_leads_somewhere():
+    folder = Path(__file__).parent.parent / "docs"
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", TEXT):
+        assert (folder / target).exists(), target
