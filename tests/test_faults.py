@@ -50,11 +50,14 @@ def children(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trials(tmp_path_factory):
+    gc.collect()
+    gc.freeze()  # each case collects garbage several times: not what all the tests before have left alive
     folder = tmp_path_factory.mktemp("oms")
     made = {kind: faults.Trial(faults.Model(folder, kind), **OPTIONS.get(kind, {})) for kind in faults.KINDS}
     yield made
     for trial in made.values():
         trial.close()
+    gc.unfreeze()
 
 
 def test_the_scenarios_use_every_entry_point(trials):
