@@ -1,12 +1,13 @@
 """Model repositories and clients for tests against a real tritonserver."""
 
 import shutil
+import time
 from contextlib import closing
 
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.http as http
-from tritonclient.utils import np_to_triton_dtype, shared_memory
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, shared_memory
 
 TRANSPORTS = ("grpc", "http", "grpc+shm")
 
@@ -77,8 +78,20 @@ def _infer_shm(connection, model, feeds, outputs):
         return answers
     finally:
         for key, handle in regions:
-            connection.unregister_system_shared_memory(key)
+            forget(connection, key)
             shared_memory.destroy_shared_memory_region(handle)
+
+
+def forget(connection, region, limit_s=5):
+    """Unregister a region; the server lets go of a request's memory only a moment after it has answered."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return connection.unregister_system_shared_memory(region)
+        except InferenceServerException as error:
+            if "in use" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def ask(server, model, feeds, outputs, transport="grpc"):
