@@ -121,7 +121,7 @@ def public_name(full_name: str) -> str:
     return last or head
 
 
-def _public_names(full_names, kind):
+def _public_names(full_names):
     names = [public_name(name) for name in full_names]
     for name in names:
         if names.count(name) > 1:      # config and API would be ambiguous
@@ -180,7 +180,7 @@ cdef list _read_outputs(aclmdlDesc* desc):
     full_names = [_text(api.aclmdlGetOutputNameByIndex(desc, i)) for i in range(count)]
     _believe(all(full_names), b"aclmdlGetOutputNameByIndex")
     specs = []
-    for i, (name, full_name) in enumerate(zip(_public_names(full_names, "output"), full_names, strict=True)):
+    for i, (name, full_name) in enumerate(zip(_public_names(full_names), full_names, strict=True)):
         check(api.aclmdlGetOutputDims(desc, i, &dims), b"aclmdlGetOutputDims")
         dtype = _dtype(api.aclmdlGetOutputDataType(desc, i), f"output {full_name!r}")
         spec = TensorSpec(name, full_name, dtype, _shape(&dims), api.aclmdlGetOutputSizeByIndex(desc, i))
