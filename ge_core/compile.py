@@ -135,7 +135,7 @@ def _compile_for_cpu(options: dict[str, str], report: Report) -> Compiled:
         raise CompileError(f"--model={source}: {error}") from None
     except OSError as error:
         raise CompileError(f"--output={path}: cannot write the file: {error.strerror or error}") from None
-    compiled = Compiled(path, nbytes, manifest, notes)
+    compiled = Compiled(path, nbytes, om.read_manifest(path), notes)
     _report(compiled, report, quiet=options.get("log") in ("error", "null"))
     return compiled
 
