@@ -422,6 +422,7 @@ aclError Model::execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& ou
   queued.run = TaskFn(std::move(task));
   queued.engine = acl_cpu::Engine::kCompute;
   queued.duration_us = duration_us;
+  queued.takes_real_time = !manifest().synthetic;
   pass_on(enqueue(stream, std::move(queued)));
   if (internal || mode != Mode::kAsync || found) pass_on(synchronize(stream, found ? -1 : timeout_ms));
   if (found)

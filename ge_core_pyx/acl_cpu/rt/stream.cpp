@@ -148,10 +148,10 @@ void Stream::run(Item& item) {
   Task& task = item.task;
   int64_t duration = int64_t(task.duration_us * 1e3);
   bool engine = task.engine != Engine::kNone;
-  int64_t began = engine && duration == 0 ? now_ns() : 0;
-  int64_t end = 0;
-  if (duration > 0) {
-    int64_t ready = std::max(virtual_end_, item.submitted_ns);
+  int64_t ready = std::max(virtual_end_, item.submitted_ns), began = 0, end = 0;
+  if (duration == 0) {
+    began = now_ns();
+  } else {
     end = engine ? shared::reserve_engine(physical_device(device), task.engine, ready, duration) : ready + duration;
   }
   aclError code = item.fault.effect == TaskFault::kFail ? item.fault.code : task.run();
@@ -159,10 +159,10 @@ void Stream::run(Item& item) {
   if (duration > 0) {
     virtual_end_ = end;
     wait([] { return false; }, end);
-  } else if (engine) {
-    shared::add_busy(physical_device(device), task.engine, now_ns() - began);
-  } else if (task.takes_real_time) {
-    virtual_end_ = std::max(virtual_end_, now_ns());
+  } else if (engine || task.takes_real_time) {
+    int64_t took = now_ns() - began;
+    if (engine) shared::add_busy(physical_device(device), task.engine, took);
+    if (task.takes_real_time) virtual_end_ = ready + took;
   }
   if (item.fault.effect == TaskFault::kDelay) {
     virtual_end_ = std::max(virtual_end_, now_ns()) + int64_t(item.fault.delay_us * 1e3);
