@@ -434,6 +434,22 @@ static aclError destroy_stream(aclrtStream handle, bool force) {
   return ACL_SUCCESS;
 }
 
+static aclError abort_stream(aclrtStream handle) {
+  Stream* stream;
+  if (aclError code = resolve_stream(handle, &stream)) return code;
+  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
+  return ACL_SUCCESS;
+}
+
+template <typename T, typename Source>
+static aclError tell(aclrtStream handle, const Source Stream::* source, T* out, const char* name) {
+  if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s must not be NULL", name);
+  Stream* stream;
+  if (aclError code = find_stream(handle, &stream)) return code;
+  *out = stream->*source;
+  return ACL_SUCCESS;
+}
+
 static aclError check_timeout(int32_t timeout) {
   if (timeout >= -1) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 (for ever) or milliseconds, got %d", timeout);
@@ -492,18 +508,12 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus* status) {
 
 aclError aclrtStreamAbort(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamAbort);
-  Stream* stream;
-  if (aclError code = resolve_stream(handle, &stream)) return code;
-  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
-  return ACL_SUCCESS;
+  return abort_stream(handle);
 }
 
 aclError aclrtStreamStop(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamStop);  // approximate: the same as aclrtStreamAbort
-  Stream* stream;
-  if (aclError code = resolve_stream(handle, &stream)) return code;
-  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
-  return ACL_SUCCESS;
+  return abort_stream(handle);
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
@@ -520,29 +530,17 @@ aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
 
 aclError aclrtStreamGetId(aclrtStream handle, int32_t* streamId) {
   ACL_CPU_ENTRY(aclrtStreamGetId);
-  if (streamId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "streamId must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *streamId = stream->id;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::id, streamId, "streamId");
 }
 
 aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t* priority) {
   ACL_CPU_ENTRY(aclrtStreamGetPriority);
-  if (priority == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "priority must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *priority = stream->priority;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::priority, priority, "priority");
 }
 
 aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t* flags) {
   ACL_CPU_ENTRY(aclrtStreamGetFlags);
-  if (flags == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flags must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *flags = stream->flags;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::flags, flags, "flags");
 }
 
 aclError aclrtGetStreamAvailableNum(uint32_t* streamCount) {
