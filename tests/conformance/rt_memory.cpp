@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <set>
+
 #include "rt_harness.h"
 
 CASE(malloc_refuses_null_and_zero, "3.4") {
@@ -121,6 +123,17 @@ CPU_CASE(out_of_memory_says_207001, "3.4") {
   OK(aclrtFree(memory));
   OK(aclrtMalloc(&rest, 8 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
   OK(aclrtFree(rest));
+}
+
+CPU_CASE(freed_addresses_are_reused_late, "design 5: a stale pointer must not meet somebody else's memory") {
+  Session session;
+  std::set<void*> seen;
+  for (int i = 0; i < 1000; ++i) {
+    void* memory = nullptr;
+    OK(aclrtMalloc(&memory, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    TRUE(seen.insert(memory).second);
+    OK(aclrtFree(memory));
+  }
 }
 
 CPU_CASE(absurd_sizes_say_207001, "3.4") {

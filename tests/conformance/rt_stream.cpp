@@ -493,6 +493,27 @@ CASE(an_event_may_be_destroyed_while_queued, "2.6") {
   OK(aclrtSynchronizeStream(held.stream));
 }
 
+CASE(a_wait_comes_after_its_record, "2.6 whatever the threads that queue them") {
+  WithStream session;
+  aclrtContext context;
+  OK(aclrtGetCurrentContext(&context));
+  aclrtEvent event;
+  OK(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC));
+  auto repeat = [&](auto call) {
+    return std::thread([&, call] {
+      OK(aclrtSetCurrentContext(context));
+      for (int i = 0; i < 20000; ++i) OK(call());
+    });
+  };
+  std::thread records[] = {repeat([&] { return aclrtRecordEvent(event, session.stream); }),
+                           repeat([&] { return aclrtRecordEvent(event, session.stream); })};
+  std::thread waits = repeat([&] { return aclrtStreamWaitEvent(session.stream, event); });
+  for (std::thread& thread : records) thread.join();
+  waits.join();
+  OK(aclrtSynchronizeStreamWithTimeout(session.stream, 60000));
+  OK(aclrtDestroyEvent(event));
+}
+
 CASE(elapsed_time_in_milliseconds, "2.6") {
   WithStream session;
   aclrtEvent start, end;

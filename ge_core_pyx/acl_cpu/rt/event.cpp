@@ -18,6 +18,9 @@ struct Event : Counted {
   uint32_t id;
   void* handle = nullptr;
 
+  // Held until a record or a reset has its number and its place in a stream: a wait for it that came into that stream
+  // first would wait for ever.
+  std::mutex queueing;
   std::mutex mutex;
   Gate changed;
   uint64_t queued = 0;    // number of the newest record or reset
@@ -153,6 +156,8 @@ aclError queue_mark(aclrtEvent event_handle, aclrtStream stream_handle, bool res
                 "aclrtResetEvent needs an event of aclrtCreateEventWithFlag with ACL_EVENT_SYNC");
   }
   if (aclError code = current_stream_error(stream)) return code;
+  Ref<Event> hold(event);
+  std::lock_guard in_order(event->queueing);
   uint64_t number;
   {
     std::lock_guard lock(event->mutex);
@@ -171,7 +176,7 @@ aclError queue_wait(aclrtStream stream_handle, aclrtEvent event_handle, int time
   if (aclError code = current_stream_error(stream)) return code;
   uint64_t number;
   {
-    std::lock_guard lock(event->mutex);
+    std::scoped_lock lock(event->queueing, event->mutex);
     number = event->queued;
     ++event->waits_queued;
   }

@@ -69,9 +69,9 @@ bool open_arena(Arena& arena) {
 
 // Offset of `length` bytes aligned to `alignment`, or SIZE_MAX.
 size_t take(Arena& arena, size_t length, size_t alignment) {
-  auto fit = [&](auto begin, auto end) {
-    for (auto hole = begin; hole != end; ++hole) {
-      size_t offset = round_up(hole->first, alignment), hole_end = hole->first + hole->second;
+  auto fit = [&](auto hole, size_t from) {
+    for (; hole != arena.free.end(); ++hole) {
+      size_t offset = round_up(std::max(hole->first, from), alignment), hole_end = hole->first + hole->second;
       if (offset + length > hole_end) continue;
       if (offset > hole->first) {
         hole->second = offset - hole->first;
@@ -84,9 +84,10 @@ size_t take(Arena& arena, size_t length, size_t alignment) {
     }
     return SIZE_MAX;
   };
-  auto middle = arena.free.lower_bound(arena.cursor);
-  size_t offset = fit(middle, arena.free.end());
-  return offset != SIZE_MAX ? offset : fit(arena.free.begin(), arena.free.end());
+  auto middle = arena.free.upper_bound(arena.cursor);
+  if (middle != arena.free.begin()) --middle;  // the cursor may lie in a hole: what was taken last may be free again
+  size_t offset = fit(middle, arena.cursor);
+  return offset != SIZE_MAX ? offset : fit(arena.free.begin(), 0);
 }
 
 void give_back(Arena& arena, size_t offset, size_t length) {
