@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-MARK = re.compile(r"(?:ACL_CPU_ENTRY(?:_OR)?\(|enter\(k_)(\w+)[^\n]*\);(?:\s*// approximate: ([^\n]*))?")
+MARK = re.compile(r"(?:ACL_CPU_ENTRY(?:_OR)?\(|(?:enter|count_call)\(k_)(\w+)[^\n]*\);(?:\s*// approximate: ([^\n]*))?")
 GETTER = re.compile(r"^EXCEPTION_GETTER\((\w+),", re.M)
 ROW = re.compile(r"X\((V8|V9), (RT|MDL), (.+?), (acl\w+), \(")
 AREAS = {

@@ -89,8 +89,10 @@ extern std::atomic<uint64_t> entry_calls[kEntryCount];
 extern std::atomic<bool> entry_slow;  // set before first use, while faults are armed and in a forked child
 aclError enter_slow(Entry entry);
 
+inline void count_call(Entry entry) { entry_calls[entry].fetch_add(1, std::memory_order_relaxed); }
+
 inline aclError enter(Entry entry) {
-  entry_calls[entry].fetch_add(1, std::memory_order_relaxed);
+  count_call(entry);
   return __builtin_expect(entry_slow.load(std::memory_order_relaxed), 0) ? enter_slow(entry) : ACL_SUCCESS;
 }
 
