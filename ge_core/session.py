@@ -3,6 +3,7 @@
 import operator
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -438,7 +439,10 @@ def _padding(description, output_axes, pad_value):
     inputs = {name: spec for spec in description.inputs for name in (spec.name, spec.full_name)}
     outputs = {name: spec for spec in description.outputs for name in (spec.name, spec.full_name)}
     axes = {}
-    for name, mapping in dict(output_axes or {}).items():
+    mappings = output_axes or {}
+    if not isinstance(mappings, Mapping) or not all(isinstance(mapping, Mapping) for mapping in mappings.values()):
+        raise ValueError(f"output_axes: expected {{output: {{axis: (input, axis)}}}}, got {output_axes!r}")
+    for name, mapping in mappings.items():
         if name not in outputs:
             raise ValueError(
                 f"output_axes: no output {name!r}; this model has {', '.join(map(str, description.outputs))}"
@@ -458,4 +462,9 @@ def _padding(description, output_axes, pad_value):
         raise ValueError(
             f"pad_value: no input {unknown[0]!r}; this model has {', '.join(map(str, description.inputs))}"
         )
+    for value in values.values():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"pad_value: expected a number, or {{input: number}}, got {value!r}") from None
     return axes, {inputs[name].name: value for name, value in values.items()}

@@ -96,6 +96,8 @@ def test_dims_gears_take_the_smallest_that_holds_the_request(tmp_path):
         ({"output_axes": {"hidden": {9: ("ids", 0)}}}, "axis 9 of hidden: .* cannot follow axis 0 of 'ids'"),
         ({"output_axes": {"hidden": {0: ("x", 0)}}}, "axis 0 of 'x'"),
         ({"pad_value": {"x": 1}}, "pad_value: no input 'x'"),
+        ({"pad_value": "zero"}, "pad_value: expected a number, or {input: number}, got 'zero'"),
+        ({"output_axes": "y:1=x:1"}, r"output_axes: expected {output: {axis: \(input, axis\)}}, got 'y:1=x:1'"),
         ({"gear_plan": "fast"}, "gear_plan must be 'smallest' or 'time', got 'fast'"),
         ({"gear_plan": "time"}, "needs an om with batch gears; this one has dims shapes"),
     ],
