@@ -20,6 +20,7 @@ from bench.records import Limit, Record, Report
 
 CLIENTS = 16
 COLD_FROM_S = 0.002
+HOT_TRANSPORTS = ("grpc", "http", "grpc+shm")
 LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
 
 
@@ -34,7 +35,7 @@ class Plan:
     seconds: float = 90.0
     first_seconds: float = 180.0
     min_rounds: int = 100
-    max_rounds: int = 1000
+    max_rounds: int = 5000
     floor_every: int = 1
     load_seconds: float = 20.0
     load_batches: int = 60
@@ -52,7 +53,7 @@ QUICK = Plan(
     seconds=10,
     first_seconds=75,
     min_rounds=20,
-    max_rounds=200,
+    max_rounds=2000,
     floor_every=2,
     load_seconds=4,
     load_batches=20,
@@ -316,8 +317,18 @@ def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -
         yield callers
 
 
-def limits(rows: list[dict]) -> list[Limit]:
-    """The limits that the llama7b preset's latency decides: G6a over grpc+shm, G6b with the lean client."""
+def limits(model: str, rows: list[dict]) -> list[Limit]:
+    """The limits that the latency of a preset decides: ``llama7b`` G6a and G6b, ``image`` G5."""
+    if model == "image":
+        judged = {row["transport"]: row for row in rows if "gap_us" in row and row["transport"] in HOT_TRANSPORTS}
+        return [
+            Limit(f"G5: gap / floor, 602,112 B in, 4,000 B out, {over}", row["gap_to_floor"], 1.0, row["stable"])
+            for over, row in judged.items()
+        ]
+    return _llama_limits(rows) if model == "llama7b" else []
+
+
+def _llama_limits(rows: list[dict]) -> list[Limit]:
     judged = {
         (row["transport"], row["batch"]): row for row in rows if "gap_us" in row and row["batch"] in LLAMA_GAP_LIMITS_MS
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench import c_path, models, presets, records
+from bench import c_path, models, overhead, presets, records
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
@@ -28,7 +28,7 @@ from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
 
 PRESETS = ("llama7b", "ocr")
-MORE_PRESETS = tuple(presets.PRESETS)
+MORE_PRESETS = ("image", *presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
@@ -90,6 +90,8 @@ def groups(
         say(f"{preset}: compiling")
         if preset == "llama7b":
             yield preset, [models.llama_case(runtime, folder)]
+        elif preset == "image":
+            yield preset, [overhead.image_case(runtime, folder)]
         elif preset in presets.PRESETS:
             yield preset, presets.PRESETS[preset](runtime, device["soc"], folder / f"{preset}_models")
         else:
@@ -142,16 +144,17 @@ def _measure_group(
             # C calls get the handles of a number of rows; gears of other axes are out of their reach.
             calls = None if session.description.gears and not case.splittable else library
             bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
-            yield _measure_model(bench, batches, options.transports)
+            found = _measure_model(bench, batches)
+            if options.model is None:  # the limits are those of the bench's own models
+                report.limits += measure.limits(case.name, found["gaps"])
+            yield found
 
 
-def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
-    case = bench.case
+def _measure_model(bench: measure.Bench, batches: list[int]) -> dict:
+    case, transports = bench.case, bench.transports
     transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
     loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
-    if case.name == "llama7b" and case.timing.startswith("declared"):
-        bench.report.limits.extend(measure.limits(gaps))
     return {
         "model": case.name,
         "device": bench.common["device"]["name"],

@@ -185,9 +185,9 @@ def test_turns_share_the_calls_and_count_wall_clock():
         (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
         (latency.QUICK, 0.64, False, 20),
         (latency.QUICK, 0.1, False, 100),
-        (latency.QUICK, 0.001, True, 200),
+        (latency.QUICK, 0.001, True, 2000),
         (latency.QUICK, 5.0, True, 20),
-        (latency.Plan(), 0.001, False, 1000),
+        (latency.Plan(), 0.001, False, 5000),
         (latency.Plan(), 2.0, False, 100),
     ],
 )
@@ -312,11 +312,37 @@ def test_limits_of_the_llama_preset():
         {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1, "stable": True},
         {"batch": 4, "transport": "grpc+shm"},
     ]
-    found = latency.limits(rows)
+    found = latency.limits("llama7b", rows)
     assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
         ("G6a batch 1", 0.8, 1.0, True, True),
         ("G6b batch 8", 1.15, 1.1, False, False),
     ]
+
+
+def test_limits_of_the_image_preset():
+    rows = [
+        {"batch": 1, "transport": "grpc", "gap_us": 800.0, "gap_to_floor": 0.8, "stable": True},
+        {"batch": 1, "transport": "http", "gap_us": 900.0, "gap_to_floor": 1.01, "stable": False},
+        {"batch": 1, "transport": "http+shm", "gap_us": 900.0, "gap_to_floor": 0.9, "stable": True},
+        {"batch": 1, "transport": "grpc+shm"},
+    ]
+    found = latency.limits("image", rows)
+    assert [(limit.id.rpartition(" ")[2], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
+        ("grpc", 0.8, 1.0, True, True),
+        ("http", 1.01, 1.0, False, False),
+    ]
+    assert latency.limits("resnet50", rows) == []
+
+
+def test_the_image_preset_has_the_sizes_of_its_limit_and_names_the_hand_off(tmp_path):
+    options = run.Options(presets=("image",))
+    ((label, (case,)),) = run.groups(options, "cpu", {"soc": "Ascend910B3"}, tmp_path, lambda line: None)
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        outputs = session.run(None, case.rows(1))
+    assert (label, case.name, case.timing) == ("image", "image", f"declared 0 ms; {standin.HAND_OFF}")
+    assert (sum(a.nbytes for a in case.rows(1).values()), sum(a.nbytes for a in outputs)) == (602_112, 4_000)
+    with pytest.raises(models.NotHereError, match="preset image is a synthetic model"):
+        next(run.groups(options, "npu", {"soc": ""}, tmp_path, lambda line: None))
 
 
 def test_a_wrong_answer_is_told():
