@@ -29,7 +29,8 @@ class Plan:
     """How much is measured. `seconds` bounds one model and batch, but at least `min_rounds` are made.
 
     The smallest batch gets 100 rounds, enough for its p99, unless they would take longer than `first_seconds`. Cold
-    floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution.
+    floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution. Of models
+    that need none, whose calls are short, the rounds are three of at most `windows` windows.
     """
 
     seconds: float = 90.0
@@ -37,6 +38,7 @@ class Plan:
     min_rounds: int = 100
     max_rounds: int = 5000
     floor_every: int = 1
+    windows: int = 9
     load_seconds: float = 20.0
     load_batches: int = 60
     warm_up: int = 10
@@ -55,6 +57,7 @@ QUICK = Plan(
     min_rounds=20,
     max_rounds=2000,
     floor_every=2,
+    windows=6,
     load_seconds=4,
     load_batches=20,
     warm_up=3,
@@ -143,7 +146,12 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
         round_s = sum((warm[key] + call.pause_s) / call.every for key, call in calls.items())
         rounds = plan.rounds(round_s, smallest)
         bench.say(f"{case.name} batch {batch}: {rounds} rounds of {len(calls)} calls, about {rounds * round_s:.0f} s")
-        samples = stats.interleave(calls, rounds)
+        if pause_s:
+            samples = stats.interleave(calls, rounds)
+        else:
+            size = -(-rounds // stats.WINDOWS)
+            windows = stats.until_stable(lambda: stats.interleave(calls, size), plan.windows)
+            samples = {key: [ns for window in windows for ns in window[key]] for key in calls}
         _check_answers(case, batch, expected, answers, exact)
 
     sizes = {

@@ -172,7 +172,9 @@ def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
     batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
     clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    time, _, hand_off = case.timing.partition("; ")
     return [
-        f"execution time {case.timing}; direct AscendCL is {called}",
+        f"execution time {time}; direct AscendCL is {called}",
         f"most requests/s: direct {batches}, Triton with {clients}",
+        *([f"hand-off to the device: {hand_off}"] if hand_off else []),
     ]
