@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench import c_path, models, overhead, presets, records
+from bench import c_path, models, overhead, presets, records, settings
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.report import UnreadableError
-from bench.repository import add_model
+from bench.repository import add_floor
 from bench.serve import DifferentDeviceError, serve
 from bench.settings import RefusedError
 from ge_core.atc import AtcError, CompileError
@@ -131,7 +131,9 @@ def _measure_group(
             batches = batches_of(session.description, options.batches)
             outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
             most = session.description.max_rows if case.splittable else 0
-            add_model(repository, case.name, case.om, runtime, most, session, outputs)
+            add_floor(repository, f"{case.name}_floor", most, session, outputs)
+            for entry, setting in measure.entries(case, options.device_id).items():
+                settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
@@ -146,7 +148,7 @@ def _measure_group(
             bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
             found = _measure_model(bench, batches)
             if options.model is None:  # the limits are those of the bench's own models
-                report.limits += measure.limits(case.name, found["gaps"])
+                report.limits += measure.limits(case.name, found["gaps"], found["load"])
             yield found
 
 
@@ -172,6 +174,7 @@ def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
     batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
     clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    clients += f", responses {loaded['responses']}"
     time, _, hand_off = case.timing.partition("; ")
     return [
         f"execution time {time}; direct AscendCL is {called}",
