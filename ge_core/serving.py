@@ -13,7 +13,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from ge_core import isolated, operations, options, triton_config, warmup
-from ge_core.batching import Part, plan, plan_by_cuts
+from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
 from ge_core.triton_responses import Answers, Output, Reply, region
@@ -157,6 +157,7 @@ class Answer:
 
     feed = reply = response = sender = error = None
     rows = 0
+    shapes = None  # of all outputs, where rows alone do not say
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
@@ -168,8 +169,9 @@ class Flight:
 
     work = None  # a Batch, a Future, or the error that kept it from starting
 
-    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]]):
+    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]], gear: int | None = -1):
         self.rows, self.parts = rows, parts
+        self.gear = gear  # which one; -1: by rows; None: of a whole request whose answer has a shape known only later
         for answer, _ in parts:
             answer.parts += 1
 
@@ -197,6 +199,11 @@ class ServedModel:
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
+        self._shapes = session.gear_shapes  # of models without rows that every gear has, the rest of it all
+        self._gear_of = {inputs: gear for gear, (inputs, _) in enumerate(self._shapes)}
+        self._groups = {}
+        if binding.max_batch_size and not self._by_rows:
+            self._groups = self._group(session)
         self._reader = Reader(session, binding)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
@@ -204,6 +211,21 @@ class ServedModel:
         self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:
             watchdog.guard(context)
+
+    def _group(self, session) -> dict:
+        """Gears by trailing shape, for a model that is cut by rows because its configuration says so."""
+        outputs = [spec.name for spec in session.description.outputs]
+        try:
+            found = groups(self._shapes, outputs)
+        except ValueError as error:
+            raise triton_config.ConfigError(f"max_batch_size above 0: {error}; use max_batch_size: 0") from None
+        loose = [name for name in outputs if session.output_axes and 0 not in session.output_axes.get(name, ())]
+        if loose:
+            raise triton_config.ConfigError(
+                "max_batch_size above 0 with output_axes: axis 0 must follow axis 0 of an input in each output, and "
+                f"nothing says so of {', '.join(loose)}"
+            )
+        return found
 
     def _output(self, bound, places) -> Output:
         place = places[bound.spec.name]
@@ -253,7 +275,7 @@ class ServedModel:
             if rows > self._gears[-1] or self._session.cuts is not None:
                 return None
             batch = self._session.launch(rows, ((feed, 0, 0, rows),))
-            reply, response = self._respond(request, rows)
+            reply, response = self._respond(request, rows, None)
             batch.collect(reply.gets)
         except Exception as error:
             return self._response(output_tensors=[], error=self._told(error))
@@ -261,13 +283,13 @@ class ServedModel:
         self._sent.append(reply)
         return response
 
-    def _respond(self, request, rows: int) -> tuple[Reply, object]:
+    def _respond(self, request, rows: int, shapes) -> tuple[Reply, object]:
         """(what the rows are to be copied into, the response over it); made while the device works."""
         if self._sent:
             for reply in self._sent:
                 self._answers.give(reply)
             self._sent.clear()
-        reply = self._answers.take(self._answers.wanted(request), rows)
+        reply = self._answers.take(self._answers.wanted(request), rows, shapes)
         return reply, self._response(reply.tensors)
 
     def _final(self, answer: Answer):
@@ -293,9 +315,11 @@ class ServedModel:
         return good
 
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
-        """Which rows run together; a model without rows runs request by request."""
+        """Which rows run together."""
+        if not self._by_rows:
+            return self._plan_shapes(answers)
         cuts = self._session.cuts
-        if not self._by_rows or (len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None):
+        if len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
             return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
         executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)
@@ -304,15 +328,35 @@ class ServedModel:
             for execution in executions
         ]
 
+    def _plan_shapes(self, answers: Sequence[Answer]) -> list[Flight]:
+        """Requests of one trailing shape run together where the model may be cut by rows, all others by themselves."""
+        flights, together = [], {}
+        for answer in answers:
+            shapes = answer.feed.shapes
+            if group := self._groups.get(trailing(shapes)):
+                answer.shapes = group.output_shapes(answer.rows)
+                together.setdefault(id(group), (group, []))[1].append(answer)
+            else:
+                gear, answer.rows = self._gear_of.get(shapes), 0
+                if gear is not None:
+                    answer.shapes = self._shapes[gear][1]
+                flights.append(Flight(0, ((answer, Part(0, 0, 0, 0)),), gear))
+        for group, members in together.values():
+            for execution in plan([answer.rows for answer in members], group.rows):
+                gear = group.gears[group.rows.index(execution.gear)]
+                parts = [(members[part.request], part) for part in execution.parts]
+                flights.append(Flight(execution.rows, parts, gear))
+        return flights
+
     def _start(self, flight: Flight) -> Flight:
         """Copies the rows in and starts the device; waits for a free slot. An error is kept in the flight."""
         try:
-            if not self._by_rows:
+            if flight.gear is None:
                 ((answer, _),) = flight.parts
                 flight.work = self._session.submit(answer.feed)
                 return flight
             puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.parts]
-            flight.work = self._session.launch(flight.rows, puts)
+            flight.work = self._session.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
             if flight.work is not None:
@@ -323,17 +367,17 @@ class ServedModel:
     def _prepare(self, flight: Flight):
         for answer, _ in flight.parts:
             if answer.response is None:
-                answer.reply, answer.response = self._respond(answer.request, answer.rows)
+                answer.reply, answer.response = self._respond(answer.request, answer.rows, answer.shapes)
 
     def _land(self, flight: Flight) -> None:
         """Waits for the device and copies the rows out. Whatever happens, the flight's parts are no longer awaited."""
         try:
             if isinstance(flight.work, Exception):
                 raise flight.work
-            if self._by_rows:
-                self._copy_rows(flight)
-            else:
+            if flight.gear is None:
                 self._take_arrays(flight)
+            else:
+                self._copy_rows(flight)
         except Exception as error:
             self._fail([answer for answer, _ in flight.parts], error)
         finally:

@@ -65,7 +65,7 @@ def make(folder, kind):
         om = shaped(path, [("image", "float32", [1, 3, -1, -1])], [("boxes", "float32", [1, 100, 6])], gears)
         return om, {"image": np.ones((1, 3, 224, 224), np.float32)}
     if kind == "dims":
-        gears = {"kind": "dims", "values": [[1, 128], [4, 384]]}
+        gears = {"kind": "dims", "values": [[1, 128], [4, 128], [4, 384]]}
         om = shaped(path, [("input_ids", "int64", [-1, -1])], [("hidden", "float32", [-1, -1, 64])], gears)
         return om, {"input_ids": np.ones((4, 384), np.int64)}
     assert kind == "range"
