@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,13 @@ from ge_core.triton_requests import Reader, RequestError
 from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
+
+# Requests that waited longer inside execute are asked whether they are cancelled, which costs 50 us each.
+ASK_AFTER_S = 0.005
+
+
+class CancelledError(Exception):
+    """Its client does not want the answer any more."""
 
 
 def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None):
@@ -172,6 +180,7 @@ class Flight:
     def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]], gear: int | None = -1):
         self.rows, self.parts = rows, parts
         self.gear = gear  # which one; -1: by rows; None: of a whole request whose answer has a shape known only later
+        self.live = parts  # without those of requests that need no answer any more
         for answer, _ in parts:
             answer.parts += 1
 
@@ -236,13 +245,14 @@ class ServedModel:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
         if len(requests) == 1 and self._by_rows and (response := self._alone(requests[0])) is not None:
             return [response]
+        began = time.monotonic()
         answers = [Answer(request) for request in requests]
         try:
             flights: deque[Flight] = deque()
             for flight in self._plan(self._read(answers)):
                 if len(flights) == self._slots:
                     self._land(flights.popleft())
-                flights.append(self._start(flight))
+                flights.append(self._start(flight, began))
             while flights:
                 self._land(flights.popleft())
         except Exception as error:
@@ -348,14 +358,18 @@ class ServedModel:
                 flights.append(Flight(execution.rows, parts, gear))
         return flights
 
-    def _start(self, flight: Flight) -> Flight:
+    def _start(self, flight: Flight, began: float) -> Flight:
         """Copies the rows in and starts the device; waits for a free slot. An error is kept in the flight."""
         try:
+            if time.monotonic() - began > ASK_AFTER_S:
+                self._drop_cancelled(flight)
+            if not flight.live:
+                return flight
             if flight.gear is None:
-                ((answer, _),) = flight.parts
+                ((answer, _),) = flight.live
                 flight.work = self._session.submit(answer.feed)
                 return flight
-            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.parts]
+            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.live]
             flight.work = self._session.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
@@ -364,8 +378,20 @@ class ServedModel:
             flight.work = error
         return flight
 
-    def _prepare(self, flight: Flight):
+    def _drop_cancelled(self, flight: Flight) -> None:
+        """Takes out what needs no answer any more. None of its requests is answered yet: asking later kills Triton."""
         for answer, _ in flight.parts:
+            if answer.error is None and answer.request.is_cancelled():
+                answer.error = self._told(CancelledError("the request was cancelled before it ran"))
+        live = [(answer, part) for answer, part in flight.parts if answer.error is None]
+        if len(live) < len(flight.parts):
+            flight.live, flight.rows = [], 0
+            for answer, part in live:
+                flight.live.append((answer, part._replace(row=flight.rows)))
+                flight.rows += part.count
+
+    def _prepare(self, flight: Flight):
+        for answer, _ in flight.live:
             if answer.response is None:
                 answer.reply, answer.response = self._respond(answer.request, answer.rows, answer.shapes)
 
@@ -374,22 +400,24 @@ class ServedModel:
         try:
             if isinstance(flight.work, Exception):
                 raise flight.work
+            if not flight.live:
+                return
             if flight.gear is None:
                 self._take_arrays(flight)
             else:
                 self._copy_rows(flight)
         except Exception as error:
-            self._fail([answer for answer, _ in flight.parts], error)
+            self._fail([answer for answer, _ in flight.live], error)
         finally:
             for answer, _ in flight.parts:
                 answer.parts -= 1
 
     def _copy_rows(self, flight: Flight):
-        flight.work.collect([get for answer, part in flight.parts for get in answer.reply.gets_of(part)])
+        flight.work.collect([get for answer, part in flight.live for get in answer.reply.gets_of(part)])
 
     def _take_arrays(self, flight: Flight):
         arrays = flight.work.result()
-        for answer, _ in flight.parts:
+        for answer, _ in flight.live:
             outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
             answer.response = self._response(tensors)
@@ -406,6 +434,8 @@ class ServedModel:
                 return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
         if isinstance(error, RequestError):
             return self._error(str(error), self._error.INVALID_ARG)
+        if isinstance(error, CancelledError):
+            return self._error(str(error), self._error.CANCELLED)
         self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
             return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
@@ -434,7 +464,7 @@ class SendingModel(ServedModel):
 
     def execute(self, requests: Sequence) -> None:
         """Starts the device; answers are sent when it is done. Blocks until a slot is free for the next call."""
-        answers, flights = [Answer(request) for request in requests], []
+        began, answers, flights = time.monotonic(), [Answer(request) for request in requests], []
         try:
             for answer in answers:
                 answer.sender = answer.request.get_response_sender()
@@ -445,7 +475,7 @@ class SendingModel(ServedModel):
             if answer.error is not None:
                 self._send(answer)
         for flight in flights:
-            self._flights.put(self._start(flight))
+            self._flights.put(self._start(flight, began))
             self._free.acquire()
 
     def close(self) -> None:

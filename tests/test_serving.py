@@ -476,7 +476,10 @@ def sequence(batch, length):
 
 def asked(one, responses, *feeds):
     """Answers of one call, whichever way they come."""
-    requests = [one.request(feed) for feed in feeds]
+    return received(one, responses, [one.request(feed) for feed in feeds])
+
+
+def received(one, responses, requests):
     returned = one.model.execute(requests)
     if responses == "sender":
         return [request.sender.answers.get(timeout=30) for request in requests]
@@ -550,6 +553,33 @@ class TestKinds:
         feeds = [sequence(1, 4), sequence(1, 3), sequence(2, 4), sequence(2, 5)]
         for feed, answers in zip(feeds, one.ask(*feeds), strict=True):
             assert_close(answers, graph.reference(feed))
+
+    @pytest.mark.parametrize("responses", ["returned", "sender"])
+    def test_a_request_that_waited_is_asked_whether_it_is_cancelled(self, folder, served, responses, monkeypatch):
+        graph = graphs.sequence(folder, gears="4,4;4,8;4,16")
+        one = served(graph, max_batch_size=4, parameters={"responses": responses})
+        feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
+
+        def ask(after_s):
+            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            before = one.model._session.stats()
+            requests = [one.request(feed) for feed in feeds]
+            requests[1].cancelled = requests[3].cancelled = True
+            answers = received(one, responses, requests)
+            after = one.model._session.stats()
+            return requests, answers, [after[key] - before[key] for key in ("executions", "rows")]
+
+        requests, answers, ran = ask(3600)
+        assert ([request.asked for request in requests], ran) == ([0, 0, 0, 0], [3, 7])
+        for feed, got in zip(feeds, answers, strict=True):
+            assert_close(got, graph.reference(feed))
+        requests, answers, ran = ask(-1)
+        assert ([request.asked for request in requests], ran) == ([1, 1, 1, 1], [2, 3])
+        for number in (0, 2):
+            assert_close(answers[number], graph.reference(feeds[number]))
+        for number in (1, 3):
+            assert answers[number].code() == TritonError.CANCELLED
+        assert not any("cancelled" in line for line in one.pb_utils.Logger.lines)
 
     def test_an_output_that_does_not_follow_the_batch_is_told_at_load(self, folder, served):
         mean = graphs.helper.make_node("ReduceMean", ["x"], ["y"], "mean", axes=[0], keepdims=1)
