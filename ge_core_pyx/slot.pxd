@@ -74,7 +74,9 @@ cdef class Slot:
     cdef void mark(self, Moment moment) noexcept nogil
     cdef void _record(self, int event) noexcept nogil
     cdef aclError _set_gear(self, int index) noexcept nogil
-    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources, bint back) noexcept nogil
+    cdef aclError start(
+        self, int index, size_t rows, Py_buffer* views, size_t first, void** sources, bint back
+    ) noexcept nogil
     cdef aclError copy_back(self, int index, size_t rows) noexcept nogil
     cdef aclError fetch(self, char* target, size_t offset, size_t nbytes) noexcept nogil
     cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil
