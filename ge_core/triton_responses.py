@@ -137,6 +137,10 @@ class Answers:
         """Whether devices write into the pool themselves."""
         return self._pool.pinned
 
+    def share(self, feed: feeds.Feed) -> None:
+        """Lets devices read a request in what the pool has grown by."""
+        self._pool.follow(feed.address)
+
     def close(self) -> None:
         """Lets go of the pool. Calling it again does nothing."""
         self._pool.close()
@@ -187,6 +191,7 @@ class Pool:
     def __init__(self, register: Callable | None = None):
         self._register, self._registrations = register, {}
         self._ranges: list[tuple[int, int]] = []
+        self._region: Path | None = None
         if register is not None:
             self._map()
 
@@ -201,8 +206,16 @@ class Pool:
             self._map()
         return self._inside(target)
 
+    def follow(self, address: int) -> None:
+        """Looks for new mappings if the region has outgrown those that are known, and none has this address."""
+        if any(first <= address < last for first, last in self._ranges):
+            return
+        if self._region.stat().st_size > max((last - first for first, last in self._ranges), default=0):
+            self._map()
+
     def _map(self):
-        self._ranges = _mappings(region())
+        self._region = self._region or region()
+        self._ranges = _mappings(self._region)
         for first, last in self._ranges if self._register is not None else ():
             if first not in self._registrations:
                 self._registrations[first] = self._register((ctypes.c_char * (last - first)).from_address(first))
