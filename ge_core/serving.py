@@ -166,10 +166,16 @@ class Answer:
     feed = reply = response = sender = error = None
     rows = 0
     shapes = None  # of all outputs, where rows alone do not say
+    sizes: Sequence[int] = ()  # bytes of the tensors of an answer without a reply
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
         self.request = request
+
+    @property
+    def new_sizes(self) -> Sequence[int]:
+        """Bytes of each tensor that takes new shared memory."""
+        return self.sizes if self.reply is None else self.reply.sizes
 
 
 class Flight:
@@ -257,8 +263,11 @@ class ServedModel:
                 self._land(flights.popleft())
         except Exception as error:
             self._fail(answers, error)
-        responses = []
+        responses, sizes = [], []
         for answer in answers:
+            sizes += answer.new_sizes
+            if sizes and answer.error is None and (lacks := self._answers.room(sizes)[1]):
+                answer.error = self._error(lacks, self._error.UNAVAILABLE)
             responses.append(self._final(answer))
             answer.request = answer.response = answer.feed = None  # Triton frees the inputs after it has answered
             if answer.reply is not None:
@@ -289,8 +298,10 @@ class ServedModel:
             batch.collect(reply.gets)
         except Exception as error:
             return self._response(output_tensors=[], error=self._told(error))
-        reply.sent = True
         self._sent.append(reply)
+        if reply.sizes and (lacks := self._answers.room(reply.sizes)[1]):
+            return self._response(output_tensors=[], error=self._error(lacks, self._error.UNAVAILABLE))
+        reply.sent = True
         return response
 
     def _respond(self, request, rows: int, shapes) -> tuple[Reply, object]:
@@ -420,6 +431,7 @@ class ServedModel:
         for answer, _ in flight.live:
             outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
+            answer.sizes = [arrays[output.index].nbytes for output in outputs]
             answer.response = self._response(tensors)
 
     def _fail(self, answers: Sequence[Answer], error: Exception):
@@ -495,14 +507,29 @@ class SendingModel(ServedModel):
     def _send(self, answer: Answer):
         reply = answer.reply
         try:
-            if answer.error is None and reply is not None and (lacks := self._answers.lacks_room(reply)):
+            ample, lacks = self._answers.room(answer.new_sizes)
+            if lacks and answer.error is None:
                 answer.error = self._error(lacks, self._error.UNAVAILABLE)
-            answer.sender.send(self._final(answer), self._final_flag)
+            response = self._final(answer)
+            if ample or answer.error is not None:
+                answer.sender.send(response, self._final_flag)
+            else:
+                self._send_in_two(answer.sender, response)
         except Exception as error:
             self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
         if reply is not None:
             self._answers.give(reply)
         answer.request = answer.response = answer.feed = answer.reply = None
+
+    def _send_in_two(self, sender, response):
+        """A failed send with the final flag leaves its client waiting for ever; without it, the flag can still follow,
+        and Triton then tells the client that no answer came. Another message, so only where room is short; and not for
+        errors, of which gRPC clients would not hear.
+        """
+        try:
+            sender.send(response, 0)
+        finally:
+            sender.send(flags=self._final_flag)
 
 
 def _parameters(config: Mapping) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """The adapter between Triton and a session, without a server: rows, answers, refusals, device faults."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import graphs
 import numpy as np
@@ -437,19 +439,38 @@ class TestSender:
         assert_right(gears, [feeds], self.ask(one, feeds))
 
     def test_an_answer_that_shared_memory_has_no_room_for_is_an_error(self, gears, sender, monkeypatch):
-        monkeypatch.setattr(triton_responses, "CHECK_NBYTES", 0)
         monkeypatch.setattr(triton_responses, "SPARE_NBYTES", 1 << 60)
         (failed,) = self.ask(sender(gears), gears.random(1))
         assert failed.code() == TritonError.UNAVAILABLE
         assert "--shm-size" in failed.message()
 
-    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender):
+    def test_room_counts_whole_steps_of_the_pool_for_each_tensor(self, monkeypatch):
+        pool = triton_responses.Pool()
+        free = SimpleNamespace(f_bavail=200, f_frsize=1 << 20)
+        monkeypatch.setattr(triton_responses.os, "statvfs", lambda folder: free)
+        assert pool.room([1, 1 << 20]) == (True, "")  # 1 + 2 MiB
+        free.f_bavail = 66
+        assert pool.room([1, 1 << 20]) == (False, "")
+        free.f_bavail = 3
+        ample, lacks = pool.room([1, 1 << 20])
+        assert not ample and lacks.startswith(
+            "the answer needs 3,145,728 bytes of shared memory and /dev/shm has 3,145,728"
+        )
+        own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
+        monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
+        assert pool.room([1, 1 << 20]) == (True, "")
+
+    @pytest.mark.parametrize("ample", [0, 1 << 60])
+    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
+        monkeypatch.setattr(triton_responses, "AMPLE_NBYTES", ample)
         one = sender(gears)
         request = one.request(gears.random(1))
         request.sender.fails = True
         one.model.execute([request])
         assert_right(gears, [gears.random(2)], self.ask(one, gears.random(2)))
         assert any("could not be sent" in line for line in one.pb_utils.Logger.lines)
+        if ample:  # room was short: the client is told all the same
+            assert request.sender.answers.get(timeout=0).message() == "expected a single response, got 0"
 
     def test_nothing_is_raised_out_of_execute(self, gears, sender):
         one = sender(gears)
@@ -645,7 +666,7 @@ class TestKinds:
     def test_gears_chosen_by_time_cut_a_call(self, folder, served):
         om = write_synthetic(
             folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8),
-            exec_us=[1000, 2000, 50_000],
+            exec_us=[10_000, 11_000, 100_000],
         )  # fmt: skip
         one = served(om, parameters={"gear_plan": "time"})
         before = one.model._session.stats()["executions_by_gear"]["4"]
