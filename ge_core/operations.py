@@ -96,19 +96,25 @@ def check_load(
     ------
     GoldenError
         The model does not compute what the golden file expects.
+    DeviceMemoryError
+        The instances of a device need more than it has.
     """
     config = json.loads(args["model_config"])
     folder = Path(args["model_repository"]) / args["model_version"]
     notes = []
+    count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)
+    need = session.stats()["device_bytes"] // len(session.device_ids)
+    for context in session.contexts:
+        sharing = _instances_on(context.device_id, settings, count)
+        resources.check_memory(context.device_id, need, sharing, context.memory_info()[1])
     if settings.golden:
         notes.append(("golden", golden.check(folder / settings.golden, session)))
     if instance:
         return
-    count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)
     sharing = _instances_on(session.device_ids[0], settings, count)
     warnings = []
     for name, (text, well) in (
-        ("device memory", _memory(session, sharing)),
+        ("device memory", _memory(session, need, sharing)),
         ("shared memory", _shared_memory(session, config, settings, count)),
     ):
         if well:
@@ -130,10 +136,9 @@ def _instances_on(device_id: int, settings: options.ServingOptions, count: int) 
     return sum(device_id in ids for ids in owned)
 
 
-def _memory(session, instances: int) -> tuple[str, bool]:
+def _memory(session, need: int, instances: int) -> tuple[str, bool]:
     free, total = session.contexts[0].memory_info()
-    own = session.stats()["device_bytes"] // len(session.device_ids)
-    return resources.memory_text(session.device_ids[0], own, instances, free + own, total)
+    return resources.memory_text(session.device_ids[0], need, instances, free + need, total)
 
 
 def _shared_memory(session, config: Mapping, settings: options.ServingOptions, count: int) -> tuple[str, bool]:

@@ -389,6 +389,22 @@ def test_device_memory_of_all_instances_against_what_is_free():
     assert "lower instance_group's count" in text
 
 
+def test_instances_that_can_never_be_on_a_device_together_are_refused(om, session):
+    need = session.stats()["device_bytes"]
+    count = (32 << 30) // need + 1
+    served = Served(om, parameters={"warmup": "false"})
+    served.model.close()
+    served.config["instance_group"][0]["count"] = count - 1
+    serving.load(served.pb_utils, served.arguments(0)).close()
+    served.config["instance_group"][0]["count"] = count
+    says = (
+        f"{count} instance.s. on device 0 × {need:,} bytes = {count * need:,}, and the device has 34,359,738,368 bytes"
+    )
+    for instance in (0, 5):
+        with pytest.raises(MemoryError, match=says):
+            serving.load(served.pb_utils, served.arguments(instance))
+
+
 def test_shared_memory_with_the_flags_to_set():
     need = resources.pool_need([3 * 1024 * 1024 * 4 * 16, 1000], 1, 16)
     assert 200 << 20 < need < 300 << 20
