@@ -138,13 +138,18 @@ class TestHealth:
                 health.close()
         assert [text.split()[0:2] for text in said] == [["answers", "UNAVAILABLE"], ["answers", "again,"]]
 
-    def test_an_error_that_poisons_the_device_asks_for_a_new_process(self, om, session, stand_in):
+    def test_an_error_that_poisons_the_device_asks_for_a_new_process(
+        self, om, session, stand_in, tmp_path, monkeypatch
+    ):
+        monkeypatch.setenv("GE_CORE_LOST_WORKERS", str(tmp_path / "lost"))
+        (tmp_path / "lost").mkdir()
         said = []
         health = Health(session, said.append)
         with stand_in.failing("aclrtSynchronizeStream", 507014):
             health.failed(self.fail(session, om))
         health.close()
         assert health.restart_needed
+        assert [file.name for file in (tmp_path / "lost").iterdir()] == [str(os.getpid())]
         assert "507014" in health.reason and "unload and load the model" in health.reason
         assert len(said) == 1
 
