@@ -50,6 +50,16 @@ def mask_warning(environ: Mapping[str, str]) -> str | None:
     return f"{MASK} {problem}; give ascending ids without blanks, for example 0,1" if problem else None
 
 
+def environment_warning(parameters: Mapping[str, str], runtime: str, environ: Mapping[str, str]) -> str | None:
+    """A sentence about an environment whose script was not run: Triton does not from 25.09 on."""
+    if runtime != "npu" or "EXECUTION_ENV_PATH" not in parameters or "ASCEND_OPP_PATH" in environ:
+        return None
+    return (
+        "has EXECUTION_ENV_PATH, and ASCEND_OPP_PATH is not set: Triton 25.09 and newer do not run the environment's "
+        "activate script; source CANN's set_env.sh before the server starts"
+    )
+
+
 def memory_text(device_id: int, need: int, instances: int, free: int, total: int) -> tuple[str, bool]:
     """(sentence, whether it fits) for `instances` of a model on one device.
 

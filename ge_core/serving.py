@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core import isolated, operations, options, triton_config, warmup
+from ge_core import isolated, operations, options, resources, triton_config, warmup
 from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
@@ -75,7 +75,10 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     if (worker := region()) is not None:
         watchdog.start(worker)
     config = json.loads(args["model_config"])
-    settings = options.parse(_parameters(config), defaults=defaults)
+    parameters = _parameters(config)
+    settings = options.parse(parameters, defaults=defaults)
+    if warning := resources.environment_warning(parameters, settings.runtime, os.environ):
+        pb_utils.Logger.log_warn(f"GE Backend: '{config['name']}' {warning}")
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
     instance, count = instance_of(config, args["model_instance_name"])
     devices = options.devices_of(settings.device_ids, instance, count)
@@ -392,7 +395,8 @@ class ServedModel:
     def _drop_cancelled(self, flight: Flight) -> None:
         """Takes out what needs no answer any more. None of its requests is answered yet: asking later kills Triton."""
         for answer, _ in flight.parts:
-            if answer.error is None and answer.request.is_cancelled():
+            asked = getattr(answer.request, "is_cancelled", None)  # not before 23.10
+            if answer.error is None and asked is not None and asked():
                 answer.error = self._told(CancelledError("the request was cancelled before it ran"))
         live = [(answer, part) for answer, part in flight.parts if answer.error is None]
         if len(live) < len(flight.parts):

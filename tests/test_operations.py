@@ -410,6 +410,20 @@ def test_instances_that_can_never_be_on_a_device_together_are_refused(om, sessio
             serving.load(served.pb_utils, served.arguments(instance))
 
 
+@pytest.mark.parametrize(
+    ("parameters", "runtime", "environ", "warned"),
+    [
+        ({"EXECUTION_ENV_PATH": "/env"}, "npu", {}, True),
+        ({"EXECUTION_ENV_PATH": "/env"}, "npu", {"ASCEND_OPP_PATH": "/usr/local/Ascend/opp"}, False),
+        ({"EXECUTION_ENV_PATH": "/env"}, "cpu", {}, False),
+        ({}, "npu", {}, False),
+    ],
+)
+def test_an_environment_whose_script_was_not_run_is_told(parameters, runtime, environ, warned):
+    text = resources.environment_warning(parameters, runtime, environ)
+    assert (text is not None and "source CANN's set_env.sh" in text) == warned
+
+
 def test_shared_memory_with_the_flags_to_set():
     need = resources.pool_need([3 * 1024 * 1024 * 4 * 16, 1000], 1, 16)
     assert 200 << 20 < need < 300 << 20

@@ -602,6 +602,13 @@ class TestKinds:
             assert answers[number].code() == TritonError.CANCELLED
         assert not any("cancelled" in line for line in one.pb_utils.Logger.lines)
 
+    def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
+        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.delattr(InferenceRequest, "is_cancelled")
+        graph = graphs.sequence(folder, gears="4,4")
+        (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
+        assert_close(answers, graph.reference(sequence(1, 4)))
+
     def test_an_output_that_does_not_follow_the_batch_is_told_at_load(self, folder, served):
         mean = graphs.helper.make_node("ReduceMean", ["x"], ["y"], "mean", axes=[0], keepdims=1)
         tensors = [("x", "float32", ["n", "s"])], [("y", "float32", [1, "s"])]
