@@ -605,7 +605,7 @@ class TestKinds:
     def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
         monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
         monkeypatch.delattr(InferenceRequest, "is_cancelled")
-        graph = graphs.sequence(folder, gears="4,4")
+        graph = graphs.sequence(folder, gears="4,4;4,8")
         (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
         assert_close(answers, graph.reference(sequence(1, 4)))
 

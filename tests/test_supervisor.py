@@ -221,6 +221,13 @@ def test_the_probe_of_a_server_that_is_not_there():
     assert not outcome.ready and "does not answer" in outcome.text
 
 
+def test_a_probe_sends_no_parameters_of_its_own():
+    """Triton 26.05 refuses many names."""
+    header = json.loads(zeros([{"name": "x", "datatype": "FP32", "shape": [-1, 2]}])[0])
+    assert header["parameters"] == {"binary_data_output": True}
+    assert header["inputs"][0]["parameters"] == {"binary_data_size": 8}
+
+
 def test_zeros_for_every_type():
     inputs = [
         {"name": "x", "datatype": "FP32", "shape": [-1, 3]},
