@@ -3,11 +3,44 @@
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ge_core import golden, health, metrics, options, report, resources
+
+FAILURES_PER_S = 20  # lines of the log; each holds its request up for 50 us
+
+
+class FailureLog:
+    """A line in the log for each failed request, with its id; so many of them a second, then how many more there were.
+
+    Parameters
+    ----------
+    log : pb_utils.Logger
+    """
+
+    def __init__(self, log):
+        self._log, self._lock = log, threading.Lock()
+        self._second, self._lines, self._left_out = 0.0, 0, 0
+
+    def log(self, request, text: str) -> None:
+        try:
+            number = request.request_id()
+        except Exception:  # whatever is wrong with it, its client gets an answer
+            number = ""
+        with self._lock:
+            now, left_out = time.monotonic(), 0
+            if now - self._second >= 1:
+                self._second, self._lines, left_out, self._left_out = now, 0, self._left_out, 0
+            self._lines += 1
+            if self._lines > FAILURES_PER_S:
+                self._left_out += 1
+                return
+        if left_out:
+            self._log.log_error(f"GE Backend: {left_out} more requests failed meanwhile")
+        self._log.log_error(f"GE Backend: request {number or 'without id'} failed: {text}")
 
 
 class Operations:

@@ -16,10 +16,10 @@ import numpy as np
 from ge_core import isolated, operations, options, resources, triton_config, warmup
 from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
-from ge_core.triton_requests import Reader, RequestError
+from ge_core.triton_requests import Reader
 from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
-from ge_core_pyx.errors import AclError, UnsupportedError
+from ge_core_pyx.errors import AclError, NotRunningError, UnsupportedError
 
 # Requests that waited longer inside execute are asked whether they are cancelled, which costs 50 us each.
 ASK_AFTER_S = 0.005
@@ -211,7 +211,7 @@ class ServedModel:
 
     def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
-        self._log = pb_utils.Logger
+        self._log, self._failures = pb_utils.Logger, operations.FailureLog(pb_utils.Logger)
         self._session, self._slots = session, slots
         self.operations: operations.Operations | None = None  # of a model that `load` made
         description = session.description
@@ -300,7 +300,7 @@ class ServedModel:
             reply, response = self._respond(request, rows, None)
             batch.collect(reply.gets)
         except Exception as error:
-            return self._response(output_tensors=[], error=self._told(error))
+            return self._response(output_tensors=[], error=self._told(error, request))
         self._sent.append(reply)
         if reply.sizes and (lacks := self._answers.room(reply.sizes)[1]):
             return self._response(output_tensors=[], error=self._error(lacks, self._error.UNAVAILABLE))
@@ -335,7 +335,7 @@ class ServedModel:
                 answer.rows = answer.feed.rows
                 good.append(answer)
             except Exception as error:
-                answer.error = self._told(error)
+                answer.error = self._told(error, answer.request)
         return good
 
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
@@ -397,7 +397,7 @@ class ServedModel:
         for answer, _ in flight.parts:
             asked = getattr(answer.request, "is_cancelled", None)  # not before 23.10
             if answer.error is None and asked is not None and asked():
-                answer.error = self._told(CancelledError("the request was cancelled before it ran"))
+                answer.error = self._told(CancelledError("the request was cancelled before it ran"), answer.request)
         live = [(answer, part) for answer, part in flight.parts if answer.error is None]
         if len(live) < len(flight.parts):
             flight.live, flight.rows = [], 0
@@ -440,25 +440,30 @@ class ServedModel:
 
     def _fail(self, answers: Sequence[Answer], error: Exception):
         for answer in answers:
-            answer.error = self._told(error)
+            answer.error = self._told(error, answer.request)
 
-    def _told(self, error: Exception):
-        """An error as the client is told it. All but the client's own mistakes are logged."""
+    def _told(self, error: Exception, request):
+        """An error as the client is told it; logged with the request's id."""
         if self.operations is not None:
             self.operations.failed(error)
-            if isinstance(error, UnsupportedError) and (reason := self.operations.refusing):
+            if isinstance(error, NotRunningError) and (reason := self.operations.refusing):
                 return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
-        if isinstance(error, RequestError):
-            return self._error(str(error), self._error.INVALID_ARG)
+        text, code = str(error), self._code(error)
+        if code == self._error.INTERNAL and not isinstance(error, AclError):
+            text = f"{type(error).__name__}: {error}"
+        self._failures.log(request, text)
+        return self._error(text, code)
+
+    def _code(self, error: Exception) -> int:
         if isinstance(error, CancelledError):
-            return self._error(str(error), self._error.CANCELLED)
-        self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
-        if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
-            return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
+            return self._error.CANCELLED
+        if isinstance(error, TimeoutError | MemoryError | NotRunningError):
+            return self._error.UNAVAILABLE
+        if isinstance(error, UnsupportedError):
+            return self._error.UNSUPPORTED
         if isinstance(error, ValueError) and not isinstance(error, AclError):
-            return self._error(str(error), self._error.INVALID_ARG)
-        known = isinstance(error, AclError)
-        return self._error(str(error) if known else f"{type(error).__name__}: {error}", self._error.INTERNAL)
+            return self._error.INVALID_ARG
+        return self._error.INTERNAL
 
 
 class SendingModel(ServedModel):

@@ -124,13 +124,16 @@ class InferenceRequest:
             set(wanted),
         )
         self.sender = ResponseSender()
-        self.cancelled, self.asked = False, 0
+        self.cancelled, self.asked, self.id = False, 0, ""
 
     def is_cancelled(self):
         """Triton's server does not survive this question after the answer."""
         assert not self.sender.answered
         self.asked += 1
         return self.cancelled
+
+    def request_id(self):
+        return self.id
 
     def get_response_sender(self):
         return self.sender

@@ -492,7 +492,7 @@ def test_errors_are_counted_by_code_and_a_lost_device_refuses(tmp_path, stand_in
     publisher.publish()
     families = one.pb_utils.families
     counts = {dict(key)["code"]: metric.value for key, metric in families["ge_errors_total"].series.items()}
-    assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "UnsupportedError": 1}
+    assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "NotRunningError": 1}
     values = {name: [metric.value for metric in families[name].series.values()] for name in families}
     assert (values["ge_healthy"], values["ge_restart_needed"]) == ([0], [1])
     (labels,) = families["ge_healthy"].series
