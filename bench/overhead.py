@@ -127,6 +127,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
                         "timing": _timing(case.timing, device),
                         **sizes,
                         **stats.summarize(elapsed),
+                        "samples_ns": elapsed,
                         "rows_per_s": round((rows or 1) * 1e9 / float(np.mean(elapsed)), 3),
                         "stable": stable[path],
                     },

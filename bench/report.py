@@ -69,6 +69,12 @@ def rate(value: float) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
+def bound(limit: Mapping) -> str:
+    """A limit and its direction, which files of older versions do not have."""
+    sign = {True: "≥ ", False: "≤ "}.get(limit.get("at_least"), "")
+    return f"{sign}{limit['limit']:g}"
+
+
 def mark(row: Mapping) -> str:
     return "" if row["stable"] else "~"
 
@@ -148,7 +154,7 @@ def _latency_plots(latency: Sequence[Mapping], model: Mapping) -> list[Plot]:
 def _limits(limits: Sequence[Mapping], devices: Sequence[str]) -> list[Section]:
     if not limits:
         return []
-    rows = [(x["id"], f"{x['value']:.3f}", f"{x['limit']:g}", "ok" if x["ok"] else "missed") for x in limits]
+    rows = [(x["id"], f"{x['value']:.3f}", bound(x), "ok" if x["ok"] else "missed") for x in limits]
     missed = tuple(number for number, x in enumerate(limits) if not x["ok"])
     table = Table(("", "measured", "limit", ""), rows, strong=missed)
     return [Section("Limits", ", ".join(devices), [table])]

@@ -187,6 +187,7 @@ def _record(case: Case, batch: int, transport: str, plain: list[int], sizes: dic
     fields = {
         **sizes,
         **stats.summarize(plain),
+        "samples_ns": plain,
         "rows_per_s": round(batch * 1e9 / float(np.mean(plain)), 3),
         "stable": stats.is_stable(stats.sequential_windows(plain)),
         "timing": case.timing,

@@ -214,6 +214,7 @@ def _rates(
             "bytes_out": sum(array.nbytes for array in expected[0]),
             "timing": timing,
             **stats.summarize(found.elapsed_ns),
+            "samples_ns": found.elapsed_ns,
             "rows_per_s": round((rows or 1) * found.per_s(1 if transport else burst), 3),
             "stable": stats.is_stable(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)),
             "device": {**records.device(runtime), "ids": device_ids},

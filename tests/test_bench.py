@@ -278,7 +278,9 @@ def test_a_turn_is_chosen_by_evenness_and_not_by_rate():
 
 def test_report_has_the_documented_form(tmp_path):
     report = records.Report(
-        [record()], {"models": []}, [records.Limit("G6a", 0.93, 1.0), records.Limit("G6b", 1.2, 0.9)]
+        [record(samples_ns=[1, 2])],
+        {"models": []},
+        [records.Limit("G6a", 0.93, 1.0), records.Limit("G7", 0.9, 0.99, at_least=True)],
     )
     report.write(tmp_path / "out.json")
     written = json.loads((tmp_path / "out.json").read_text())
@@ -288,8 +290,8 @@ def test_report_has_the_documented_form(tmp_path):
     fields += "p95_us p99_us mean_us rows_per_s stable device host versions"
     assert " ".join(written["records"][0]) == fields
     assert written["limits"] == [
-        {"id": "G6a", "value": 0.93, "limit": 1.0, "ok": True},
-        {"id": "G6b", "value": 1.2, "limit": 0.9, "ok": False},
+        {"id": "G6a", "value": 0.93, "limit": 1.0, "at_least": False, "ok": True},
+        {"id": "G7", "value": 0.9, "limit": 0.99, "at_least": True, "ok": False},
     ]
 
 
@@ -305,6 +307,22 @@ def test_exit_codes(limit, stable, code):
 @pytest.mark.parametrize(("value", "ok"), [(0.97, False), (0.98, True), (1.2, True)])
 def test_a_limit_may_be_a_lower_one(value, ok):
     assert records.Limit("G8a", value, 0.98, at_least=True).ok is ok
+
+
+def test_percentiles_can_be_taken_again_from_the_samples(tmp_path):
+    times = [np.random.default_rng(seed).integers(1000, 90_000_000, 250).tolist() for seed in (0, 1)]
+    rows = [record(batch=seed + 1, samples_ns=times[seed], **stats.summarize(times[seed])) for seed in (0, 1)]
+    report = records.Report(rows)
+    report.write_samples(tmp_path / "samples.npz")
+    written = report.to_dict()["records"]
+    with np.load(tmp_path / "samples.npz") as samples:
+        assert samples.files == [f"00{n} latency direct m batch {n + 1} concurrency 1" for n in (0, 1)]
+        for row, name in zip(written, samples.files, strict=True):
+            assert samples[name].dtype == np.int64
+            assert samples[name].tolist() == times[row["batch"] - 1]
+            for q in (50, 90, 95, 99):
+                assert row[f"p{q}_us"] == pytest.approx(np.percentile(samples[name], q) / 1e3, abs=2e-3)
+    assert "samples_ns" not in written[0]
 
 
 def test_reports_join():
@@ -333,14 +351,14 @@ def test_limits_of_the_llama_preset():
         {"batch": 4, "transport": "grpc+shm"},
     ]
     loaded = {"direct_path": "c", "direct_rows_per_s": 36.0, "triton_rows_per_s": 35.5, "stable": True}
-    loaded |= {"responses": "sender", "clients": 16, "batch": 8}
+    loaded |= {"clients": 16, "batch": 8}
     found = latency.limits("llama7b", rows, loaded)
     assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
         ("G6a batch 1", 0.8, 1.0, True, True),
         ("G6b batch 8", 1.15, 1.1, False, False),
         ("G7", 0.9861, 0.99, False, True),
     ]
-    assert found[-1].id == "G7: rows/s of 16 clients, responses sender / c with batch 8"
+    assert found[-1].id == "G7: rows/s of 16 clients, better of the two ways / c with batch 8"
     assert latency.limits("llama7b", [], loaded | {"direct_path": "direct"}) == []
 
 
@@ -578,6 +596,7 @@ def test_live_records_are_complete(live):
         assert r.p50_us <= r.p90_us <= r.p95_us
         assert r.p99_us is None or r.n >= 100
         assert r.rows_per_s > 0
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.host["cores"] >= 1
         assert {"ge_core", "python", "numpy", "tritonclient", "tritonserver"} <= set(r.versions)
         if r.model == "tiny":
@@ -763,6 +782,7 @@ def test_live_overhead_compares_every_path(live_overhead):
     }
     for r in report.records:
         assert (r.bench, r.n, r.slots, r.batch) == ("overhead", 15, 1, 1)
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.device["kind"] == "cpu"
         assert r.timing == "declared 0 ms; stream workers sleep until work comes (futex)"
         assert {"ge_core", "python", "numpy"} <= set(r.versions)
@@ -819,6 +839,7 @@ def test_live_throughput_measures_slots_and_devices(live_throughput):
         ("direct", 2, 4, 8, 48, execution),
     ]
     assert all(r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records)
+    assert all(len(r.samples_ns) == r.n for r in live_throughput.records)
     memory = live_throughput.summary["throughput"]["memory"]
     assert (memory["requests"], memory["settled"]) == (60, 40)
     assert memory["growth_bytes"]["counted_device"] == memory["growth_bytes"]["device"] == 0
