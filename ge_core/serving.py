@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,19 @@ from queue import SimpleQueue
 import numpy as np
 
 from ge_core import isolated, operations, options, triton_config, warmup
-from ge_core.batching import Part, plan, plan_by_cuts
+from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
 from ge_core.triton_requests import Reader, RequestError
 from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
 from ge_core_pyx.errors import AclError, UnsupportedError
+
+# Requests that waited longer inside execute are asked whether they are cancelled, which costs 50 us each.
+ASK_AFTER_S = 0.005
+
+
+class CancelledError(Exception):
+    """Its client does not want the answer any more."""
 
 
 def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None):
@@ -157,6 +165,7 @@ class Answer:
 
     feed = reply = response = sender = error = None
     rows = 0
+    shapes = None  # of all outputs, where rows alone do not say
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
@@ -168,8 +177,10 @@ class Flight:
 
     work = None  # a Batch, a Future, or the error that kept it from starting
 
-    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]]):
+    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]], gear: int | None = -1):
         self.rows, self.parts = rows, parts
+        self.gear = gear  # which one; -1: by rows; None: of a whole request whose answer has a shape known only later
+        self.live = parts  # without those of requests that need no answer any more
         for answer, _ in parts:
             answer.parts += 1
 
@@ -197,6 +208,11 @@ class ServedModel:
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
+        self._shapes = session.gear_shapes  # of models without rows that every gear has, the rest of it all
+        self._gear_of = {inputs: gear for gear, (inputs, _) in enumerate(self._shapes)}
+        self._groups = {}
+        if binding.max_batch_size and not self._by_rows:
+            self._groups = self._group(session)
         self._reader = Reader(session, binding)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
@@ -204,6 +220,21 @@ class ServedModel:
         self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:
             watchdog.guard(context)
+
+    def _group(self, session) -> dict:
+        """Gears by trailing shape, for a model that is cut by rows because its configuration says so."""
+        outputs = [spec.name for spec in session.description.outputs]
+        try:
+            found = groups(self._shapes, outputs)
+        except ValueError as error:
+            raise triton_config.ConfigError(f"max_batch_size above 0: {error}; use max_batch_size: 0") from None
+        loose = [name for name in outputs if session.output_axes and 0 not in session.output_axes.get(name, ())]
+        if loose:
+            raise triton_config.ConfigError(
+                "max_batch_size above 0 with output_axes: axis 0 must follow axis 0 of an input in each output, and "
+                f"nothing says so of {', '.join(loose)}"
+            )
+        return found
 
     def _output(self, bound, places) -> Output:
         place = places[bound.spec.name]
@@ -214,13 +245,14 @@ class ServedModel:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
         if len(requests) == 1 and self._by_rows and (response := self._alone(requests[0])) is not None:
             return [response]
+        began = time.monotonic()
         answers = [Answer(request) for request in requests]
         try:
             flights: deque[Flight] = deque()
             for flight in self._plan(self._read(answers)):
                 if len(flights) == self._slots:
                     self._land(flights.popleft())
-                flights.append(self._start(flight))
+                flights.append(self._start(flight, began))
             while flights:
                 self._land(flights.popleft())
         except Exception as error:
@@ -253,7 +285,7 @@ class ServedModel:
             if rows > self._gears[-1] or self._session.cuts is not None:
                 return None
             batch = self._session.launch(rows, ((feed, 0, 0, rows),))
-            reply, response = self._respond(request, rows)
+            reply, response = self._respond(request, rows, None)
             batch.collect(reply.gets)
         except Exception as error:
             return self._response(output_tensors=[], error=self._told(error))
@@ -261,13 +293,13 @@ class ServedModel:
         self._sent.append(reply)
         return response
 
-    def _respond(self, request, rows: int) -> tuple[Reply, object]:
+    def _respond(self, request, rows: int, shapes) -> tuple[Reply, object]:
         """(what the rows are to be copied into, the response over it); made while the device works."""
         if self._sent:
             for reply in self._sent:
                 self._answers.give(reply)
             self._sent.clear()
-        reply = self._answers.take(self._answers.wanted(request), rows)
+        reply = self._answers.take(self._answers.wanted(request), rows, shapes)
         return reply, self._response(reply.tensors)
 
     def _final(self, answer: Answer):
@@ -293,9 +325,11 @@ class ServedModel:
         return good
 
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
-        """Which rows run together; a model without rows runs request by request."""
+        """Which rows run together."""
+        if not self._by_rows:
+            return self._plan_shapes(answers)
         cuts = self._session.cuts
-        if not self._by_rows or (len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None):
+        if len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
             return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
         executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)
@@ -304,15 +338,39 @@ class ServedModel:
             for execution in executions
         ]
 
-    def _start(self, flight: Flight) -> Flight:
+    def _plan_shapes(self, answers: Sequence[Answer]) -> list[Flight]:
+        """Requests of one trailing shape run together where the model may be cut by rows, all others by themselves."""
+        flights, together = [], {}
+        for answer in answers:
+            shapes = answer.feed.shapes
+            if group := self._groups.get(trailing(shapes)):
+                answer.shapes = group.output_shapes(answer.rows)
+                together.setdefault(id(group), (group, []))[1].append(answer)
+            else:
+                gear, answer.rows = self._gear_of.get(shapes), 0
+                if gear is not None:
+                    answer.shapes = self._shapes[gear][1]
+                flights.append(Flight(0, ((answer, Part(0, 0, 0, 0)),), gear))
+        for group, members in together.values():
+            for execution in plan([answer.rows for answer in members], group.rows):
+                gear = group.gears[group.rows.index(execution.gear)]
+                parts = [(members[part.request], part) for part in execution.parts]
+                flights.append(Flight(execution.rows, parts, gear))
+        return flights
+
+    def _start(self, flight: Flight, began: float) -> Flight:
         """Copies the rows in and starts the device; waits for a free slot. An error is kept in the flight."""
         try:
-            if not self._by_rows:
-                ((answer, _),) = flight.parts
+            if time.monotonic() - began > ASK_AFTER_S:
+                self._drop_cancelled(flight)
+            if not flight.live:
+                return flight
+            if flight.gear is None:
+                ((answer, _),) = flight.live
                 flight.work = self._session.submit(answer.feed)
                 return flight
-            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.parts]
-            flight.work = self._session.launch(flight.rows, puts)
+            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.live]
+            flight.work = self._session.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
             if flight.work is not None:
@@ -320,32 +378,46 @@ class ServedModel:
             flight.work = error
         return flight
 
-    def _prepare(self, flight: Flight):
+    def _drop_cancelled(self, flight: Flight) -> None:
+        """Takes out what needs no answer any more. None of its requests is answered yet: asking later kills Triton."""
         for answer, _ in flight.parts:
+            if answer.error is None and answer.request.is_cancelled():
+                answer.error = self._told(CancelledError("the request was cancelled before it ran"))
+        live = [(answer, part) for answer, part in flight.parts if answer.error is None]
+        if len(live) < len(flight.parts):
+            flight.live, flight.rows = [], 0
+            for answer, part in live:
+                flight.live.append((answer, part._replace(row=flight.rows)))
+                flight.rows += part.count
+
+    def _prepare(self, flight: Flight):
+        for answer, _ in flight.live:
             if answer.response is None:
-                answer.reply, answer.response = self._respond(answer.request, answer.rows)
+                answer.reply, answer.response = self._respond(answer.request, answer.rows, answer.shapes)
 
     def _land(self, flight: Flight) -> None:
         """Waits for the device and copies the rows out. Whatever happens, the flight's parts are no longer awaited."""
         try:
             if isinstance(flight.work, Exception):
                 raise flight.work
-            if self._by_rows:
-                self._copy_rows(flight)
-            else:
+            if not flight.live:
+                return
+            if flight.gear is None:
                 self._take_arrays(flight)
+            else:
+                self._copy_rows(flight)
         except Exception as error:
-            self._fail([answer for answer, _ in flight.parts], error)
+            self._fail([answer for answer, _ in flight.live], error)
         finally:
             for answer, _ in flight.parts:
                 answer.parts -= 1
 
     def _copy_rows(self, flight: Flight):
-        flight.work.collect([get for answer, part in flight.parts for get in answer.reply.gets_of(part)])
+        flight.work.collect([get for answer, part in flight.live for get in answer.reply.gets_of(part)])
 
     def _take_arrays(self, flight: Flight):
         arrays = flight.work.result()
-        for answer, _ in flight.parts:
+        for answer, _ in flight.live:
             outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
             answer.response = self._response(tensors)
@@ -362,6 +434,8 @@ class ServedModel:
                 return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
         if isinstance(error, RequestError):
             return self._error(str(error), self._error.INVALID_ARG)
+        if isinstance(error, CancelledError):
+            return self._error(str(error), self._error.CANCELLED)
         self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
         if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
             return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
@@ -390,7 +464,7 @@ class SendingModel(ServedModel):
 
     def execute(self, requests: Sequence) -> None:
         """Starts the device; answers are sent when it is done. Blocks until a slot is free for the next call."""
-        answers, flights = [Answer(request) for request in requests], []
+        began, answers, flights = time.monotonic(), [Answer(request) for request in requests], []
         try:
             for answer in answers:
                 answer.sender = answer.request.get_response_sender()
@@ -401,7 +475,7 @@ class SendingModel(ServedModel):
             if answer.error is not None:
                 self._send(answer)
         for flight in flights:
-            self._flights.put(self._start(flight))
+            self._flights.put(self._start(flight, began))
             self._free.acquire()
 
     def close(self) -> None:

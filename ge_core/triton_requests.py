@@ -1,5 +1,7 @@
 """Reading Triton's requests: their inputs, checked against the model and held where Triton put them."""
 
+from functools import partial
+
 import numpy as np
 
 from ge_core_pyx import dtypes, feeds
@@ -19,8 +21,8 @@ class Reader:
     """
 
     def __init__(self, session, binding):
-        self._stage = session.stage
-        self._by_rows = session.description.max_rows > 0
+        self._by_rows = session.description.max_rows > 0 or binding.max_batch_size > 0
+        self._stage = session.stage if session.description.max_rows else partial(session.stage, rows=self._by_rows)
         by_spec = {bound.spec.name: bound for bound in binding.inputs}
         self._inputs = tuple(by_spec[spec.name] for spec in session.description.inputs)
         self._names = tuple(bound.name for bound in self._inputs)

@@ -28,8 +28,12 @@ class Output(NamedTuple):
     name: str  # the client's
     index: int  # the model's
     dtype: str
-    row_shape: tuple[int, ...]
+    row_shape: tuple[int | None, ...]
     multiple: int  # its rows per row of the batch
+
+    def shape(self, rows: int, shapes: Sequence | None) -> tuple[int, ...]:
+        """For so many rows; of models whose trailing dims vary, what `shapes` of all outputs say."""
+        return (rows * self.multiple, *self.row_shape) if shapes is None else shapes[self.index]
 
 
 class Reply:
@@ -46,11 +50,10 @@ class Reply:
 
     sent = pooled = False
 
-    def __init__(self, outputs: Sequence[Output], rows: int, free: list["Reply"]):
+    def __init__(self, outputs: Sequence[Output], rows: int, shapes: Sequence | None, free: list["Reply"]):
         self.outputs, self.rows, self.free = outputs, rows, free
         self.arrays = [
-            np.empty((rows * one.multiple, *one.row_shape), dtypes.by_name(one.dtype).numpy or "uint16")
-            for one in outputs
+            np.empty(one.shape(rows, shapes), dtypes.by_name(one.dtype).numpy or "uint16") for one in outputs
         ]
         self.nbytes = sum(array.nbytes for array in self.arrays)
         self.aim([feeds.Target(array) for array in self.arrays])
@@ -80,8 +83,8 @@ class Answers:
         self._tensor = pb_utils.Tensor
         self._all = tuple(outputs)
         self._single = len(outputs) == 1
-        self._free: dict[tuple, list[Reply]] = {}  # by rows and outputs
-        self._whole: dict[int, list[Reply]] = {}  # those with all outputs, by rows
+        self._free: dict[tuple, list[Reply]] = {}  # by size (rows, or the shapes of all outputs) and outputs
+        self._whole: dict[object, list[Reply]] = {}  # those with all outputs, by size
         self._nbytes, self._keep_nbytes = 0, keep_nbytes
         self._pool = Pool()
 
@@ -94,11 +97,21 @@ class Answers:
             return self._all
         return tuple(output for output in self._all if output.name in names)
 
-    def take(self, outputs: Sequence[Output], rows: int) -> Reply:
-        """Tensors for the next answer; nobody else has them until they are given back."""
-        free = self._whole.get(rows) if outputs is self._all else self._free.get((rows, outputs))
+    def take(self, outputs: Sequence[Output], rows: int, shapes: Sequence | None = None) -> Reply:
+        """Tensors for the next answer; nobody else has them until they are given back.
+
+        Parameters
+        ----------
+        outputs : sequence of Output
+        rows : int
+            0 for whole tensors.
+        shapes : sequence of tuple, optional
+            Of all the model's outputs in this answer, where rows alone do not say.
+        """
+        size = rows if shapes is None else shapes
+        free = self._whole.get(size) if outputs is self._all else self._free.get((size, outputs))
         if not free:
-            return self._make(outputs, rows)
+            return self._make(outputs, rows, shapes)
         reply = free.pop()
         if reply.sent and not reply.pooled:
             self._look(reply)
@@ -118,9 +131,10 @@ class Answers:
         """Why an answer that takes new shared memory would fail; empty when it would not."""
         return "" if reply.pooled or reply.nbytes <= CHECK_NBYTES else self._pool.lacks(reply.nbytes)
 
-    def _make(self, outputs, rows):
-        key, known = (rows, self._whole) if outputs is self._all else ((rows, outputs), self._free)
-        reply = Reply(outputs, rows, known.setdefault(key, []))
+    def _make(self, outputs, rows, shapes):
+        size = rows if shapes is None else shapes
+        key, known = (size, self._whole) if outputs is self._all else ((size, outputs), self._free)
+        reply = Reply(outputs, rows, shapes, known.setdefault(key, []))
         self._renew(reply)
         self._nbytes += reply.nbytes
         for lists in (self._free, self._whole):

@@ -112,10 +112,13 @@ cdef class Batch:
     cdef readonly Py_ssize_t rows
     cdef dict _inputs, _outputs
 
-    def __cinit__(self, Executor executor not None, rows, shapes):
+    def __cinit__(self, Executor executor not None, rows, shapes, int gear=-1):
         cdef Py_ssize_t largest = executor.description.max_rows
         if rows is not None:
             rows = operator.index(rows)
+        if gear >= 0:
+            self._take(executor, rows, gear)
+            return
         if shapes is not None:
             self._by_shapes(executor, rows, shapes)
             return
@@ -129,11 +132,17 @@ cdef class Batch:
             rows = largest
         elif not 1 <= rows <= largest:
             raise ValueError(f"rows must be 1..{largest}, got {rows}")
+        self._take(executor, rows, -1)
+
+    cdef int _take(self, Executor executor, Py_ssize_t rows, int gear) except -1:
         self.executor = executor
         self.rows = rows
         self.slot = executor.acquire()
         self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows)
+        self.plan = executor.plan_for(self.slot, rows) if gear < 0 else gear
+        if gear >= self.slot.n_plans or gear >= 0 and rows > <Py_ssize_t>self.slot.plans[gear].rows:
+            raise ValueError(f"gear number {gear} of {executor.path} does not hold {rows} rows")
+        return 0
 
     def _by_shapes(self, Executor executor, rows, shapes):
         specs = executor.description.inputs
@@ -149,10 +158,7 @@ cdef class Batch:
         plan, cut = executor._place(wanted)
         if cut is not None:
             raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self.executor = executor
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = plan
+        self._take(executor, 0, plan)
         if isinstance(self.slot, RangeSlot):
             (<RangeSlot>self.slot).prepare(wanted)
 
@@ -161,8 +167,9 @@ cdef class Batch:
             raise RuntimeError("the batch is closed")
         return 0
 
-    cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
+    cdef tuple _shape(self, shape):
+        """Of this batch's rows, for a tensor of this shape in the whole gear."""
+        return (shape[0] * self.rows // self.slot.plans[self.plan].rows, *shape[1:]) if self.rows else tuple(shape)
 
     @property
     def inputs(self) -> dict:
@@ -175,7 +182,7 @@ cdef class Batch:
             self._inputs = {
                 spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
+                    self._shape(shapes[i]), numpy_dtype(spec), False,
                 )
                 for i, spec in enumerate(self.executor.description.inputs)
             }
@@ -194,8 +201,7 @@ cdef class Batch:
             self._outputs = {
                 spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
-                    self.executor.output_dtypes[i], True,
+                    self._shape(shapes[i]), self.executor.output_dtypes[i], True,
                 )
                 for i, spec in enumerate(self.executor.output_specs)
             }
@@ -356,7 +362,7 @@ cdef class Batch:
             if slot.in_flight:
                 rc = slot.finish(-1)
             slot.begin()
-            if rows < plan.rows and views == NULL:
+            if 0 < rows < plan.rows and views == NULL:
                 for i in range(slot.n_inputs):
                     slot.fill(
                         i, <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes,
@@ -435,9 +441,9 @@ cdef class Batch:
         self.close()
 
 
-def launch(Executor executor not None, Py_ssize_t rows, puts) -> Batch:
+def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Batch:
     """See InferenceSession.launch."""
-    cdef Batch batch = Batch.__new__(Batch, executor, rows, None)
+    cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
     cdef Feed feed
     try:
         if len(puts) == 1:

@@ -519,7 +519,7 @@ cdef class Executor:
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1:
         self.executions[plan] += 1
         self.rows_run += rows
-        if slot.plans[plan].rows > rows:
+        if slot.plans[plan].rows > rows > 0:
             self.rows_padded += slot.plans[plan].rows - rows
         return 0
 
@@ -709,9 +709,9 @@ cdef class Executor:
             sources[i] = views[i].buf
         return True
 
-    def stage(self, list values) -> Feed:
+    def stage(self, list values, bint rows=False) -> Feed:
         """See InferenceSession.stage."""
-        return Feed.__new__(Feed, self.sources, values, self.by_rows)
+        return Feed.__new__(Feed, self.sources, values, rows or self.by_rows)
 
     def handles(self, size_t rows) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
@@ -719,7 +719,7 @@ cdef class Executor:
         if acl.forked or self.refusing:
             self._refuse()
         slot = (<Device>self.devices[0]).slots[0]
-        cdef int plan = self.plan_for(slot, rows)
+        cdef int plan = self.plan_for(slot, rows) if self.max_rows > 0 else slot.n_plans - 1
         cdef Plan* p = &slot.plans[plan]
         if slot.current != plan:
             with slot.context.bound():

@@ -176,6 +176,8 @@ cdef class Slot:
         description = self.description
         shapes = model.input_shapes(description, gear)
         rows = shapes[0][0] if description.max_rows else 0
+        if self.kind == DIMS or self.kind == IMAGE_SIZE:       # whoever launches rows of it knows that they are rows
+            rows = model.common_rows(shapes)
         plan.rows = rows
         if self.kind == BATCH:
             plan.gear[0] = gear
@@ -209,7 +211,7 @@ cdef class Slot:
         output_shapes = self.model.output_shapes()
         for i, (spec, shape) in enumerate(zip(description.outputs, output_shapes, strict=True)):
             nbytes = math.prod(shape) * spec.itemsize
-            if rows and (not shape or shape[0] != rows * description.row_multiples[i]):
+            if description.max_rows and (not shape or shape[0] != rows * description.row_multiples[i]):
                 # What the file alone could not tell: it can be run, but not cut by rows.
                 reason = (
                     f"output {spec.name!r} has shape {shape} at batch gear {rows}, not {rows} × "

@@ -95,15 +95,16 @@ class ResponseSender:
     """Takes one answer, as the worker does: its outputs are copied before `send` returns."""
 
     def __init__(self):
-        self.answers, self.fails = SimpleQueue(), False
+        self.answers, self.fails, self.answered = SimpleQueue(), False, False
 
     def send(self, response, flags):
-        assert flags == PbUtils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+        assert flags == PbUtils.TRITONSERVER_RESPONSE_COMPLETE_FINAL and not self.answered
         if self.fails:
             raise TritonModelException("Failed to increase the shared memory pool size")
         for tensor in response.output_tensors():
             tensor.send(None)
         copies = {tensor.name(): tensor.bits().copy() for tensor in response.output_tensors()}
+        self.answered = True
         self.answers.put(response.error() or copies)
 
 
@@ -114,6 +115,13 @@ class InferenceRequest:
             set(wanted),
         )
         self.sender = ResponseSender()
+        self.cancelled, self.asked = False, 0
+
+    def is_cancelled(self):
+        """Triton's server does not survive this question after the answer."""
+        assert not self.sender.answered
+        self.asked += 1
+        return self.cancelled
 
     def get_response_sender(self):
         return self.sender

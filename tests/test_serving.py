@@ -474,6 +474,18 @@ def sequence(batch, length):
     return {"ids": np.random.default_rng(length).integers(0, 20, (batch, length))}
 
 
+def asked(one, responses, *feeds):
+    """Answers of one call, whichever way they come."""
+    return received(one, responses, [one.request(feed) for feed in feeds])
+
+
+def received(one, responses, requests):
+    returned = one.model.execute(requests)
+    if responses == "sender":
+        return [request.sender.answers.get(timeout=30) for request in requests]
+    return [answer(response) for response in returned]
+
+
 def assert_close(answers, expected):
     for got, wanted in zip(answers.values(), expected, strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-4, rtol=1e-4)
@@ -509,15 +521,97 @@ class TestKinds:
         axes = "map:2=image:2,map:3=image:3"
         one = served(graph, parameters={"slots": "2", "output_axes": axes, "responses": responses})
         feeds = [image(8, 8), image(20, 12), image(7, 5), image(8, 8)]
-        requests = [one.request(feed) for feed in feeds]
-        returned = one.model.execute(requests)
-        if responses == "sender":
-            answers = [request.sender.answers.get(timeout=30) for request in requests]
-        else:
-            answers = [answer(response) for response in returned]
+        answers = asked(one, responses, *feeds)
         for number in (0, 1, 3):
             assert_close(answers[number], graph.reference(feeds[number]))
         assert answers[2]["map"].shape[2:] == (7, 5)
+
+    @pytest.mark.parametrize("responses", ["returned", "sender"])
+    def test_requests_of_a_call_are_grouped_by_trailing_shape(self, folder, served, responses):
+        graph = graphs.sequence(folder, gears="1,4;4,4;2,8;4,16")
+        one = served(graph, max_batch_size=4, parameters={"responses": responses, "pad_value": "3"})
+        assert one.config["input"] == [{"name": "ids", "data_type": "TYPE_INT64", "dims": [-1]}]
+        assert one.config["output"] == [{"name": "hidden", "data_type": "TYPE_FP32", "dims": [-1, 4]}]
+        feeds = [sequence(*shape) for shape in [(1, 4), (2, 8), (1, 4), (1, 16), (1, 4), (3, 8)]]
+        before = one.model._session.stats()
+        for feed, answers in zip(feeds, asked(one, responses, *feeds), strict=True):
+            assert_close(answers, graph.reference(feed))
+        after = one.model._session.stats()
+        ran = {gear: after["executions_by_gear"][gear] - count for gear, count in before["executions_by_gear"].items()}
+        assert ran == {"(1, 4)": 0, "(4, 4)": 1, "(2, 8)": 3, "(4, 16)": 1}
+        assert (after["rows"] - before["rows"], after["padded_rows"] - before["padded_rows"]) == (9, 1 + 1 + 3)
+        good, bad, good_too = asked(one, responses, feeds[0], sequence(1, 5), feeds[1])
+        assert_close(good, graph.reference(feeds[0]))
+        assert_close(good_too, graph.reference(feeds[1]))
+        assert (bad.code(), "takes input shapes" in bad.message()) == (TritonError.INVALID_ARG, True)
+
+    def test_requests_between_gears_run_alone_where_padding_was_declared(self, folder, served):
+        graph = graphs.sequence(folder, gears="1,4;4,4;2,8")
+        with pytest.raises(ValueError, match=r"axis 0 must follow axis 0 .* nothing says so of hidden"):
+            served(graph, max_batch_size=4, parameters={"output_axes": "hidden:1=ids:1"})
+        one = served(graph, max_batch_size=4, parameters={"output_axes": "hidden:0=ids:0,hidden:1=ids:1"})
+        feeds = [sequence(1, 4), sequence(1, 3), sequence(2, 4), sequence(2, 5)]
+        for feed, answers in zip(feeds, one.ask(*feeds), strict=True):
+            assert_close(answers, graph.reference(feed))
+
+    @pytest.mark.parametrize("responses", ["returned", "sender"])
+    def test_a_request_that_waited_is_asked_whether_it_is_cancelled(self, folder, served, responses, monkeypatch):
+        graph = graphs.sequence(folder, gears="4,4;4,8;4,16")
+        one = served(graph, max_batch_size=4, parameters={"responses": responses})
+        feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
+
+        def ask(after_s):
+            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            before = one.model._session.stats()
+            requests = [one.request(feed) for feed in feeds]
+            requests[1].cancelled = requests[3].cancelled = True
+            answers = received(one, responses, requests)
+            after = one.model._session.stats()
+            return requests, answers, [after[key] - before[key] for key in ("executions", "rows")]
+
+        requests, answers, ran = ask(3600)
+        assert ([request.asked for request in requests], ran) == ([0, 0, 0, 0], [3, 7])
+        for feed, got in zip(feeds, answers, strict=True):
+            assert_close(got, graph.reference(feed))
+        requests, answers, ran = ask(-1)
+        assert ([request.asked for request in requests], ran) == ([1, 1, 1, 1], [2, 3])
+        for number in (0, 2):
+            assert_close(answers[number], graph.reference(feeds[number]))
+        for number in (1, 3):
+            assert answers[number].code() == TritonError.CANCELLED
+        assert not any("cancelled" in line for line in one.pb_utils.Logger.lines)
+
+    def test_an_output_that_does_not_follow_the_batch_is_told_at_load(self, folder, served):
+        mean = graphs.helper.make_node("ReduceMean", ["x"], ["y"], "mean", axes=[0], keepdims=1)
+        tensors = [("x", "float32", ["n", "s"])], [("y", "float32", [1, "s"])]
+        options = {"input_shape": "x:-1,-1", "dynamic_dims": "1,4;4,4", "input_format": "ND"}
+        graph = graphs.Graph(folder, [mean], *tensors, **options)
+        with pytest.raises(ValueError, match=r"output 'y' is \[1, 4\] for inputs \[4, 4\].*; use max_batch_size: 0"):
+            served(graph, max_batch_size=4)
+        assert served(graph).config["max_batch_size"] == 0
+
+    def test_images_of_one_size_run_together_where_the_om_has_rows_for_them(self, folder, served):
+        graph = graphs.convolution(folder, gears="8,8;20,12", images=4)
+        one = served(graph, max_batch_size=4)
+        before = one.model._session.stats()["executions"]
+        images = [image(8, 8)["image"], image(20, 12)["image"], np.repeat(image(8, 8)["image"], 2, axis=0)]
+        answers = one.ask(*({"image": rows} for rows in images))
+        assert one.model._session.stats()["executions"] == before + 2
+        for rows, got in zip(images, answers, strict=True):
+            whole = np.concatenate([rows, np.zeros((4 - len(rows), *rows.shape[1:]), np.float32)])
+            assert_close(got, [expected[: len(rows)] for expected in graph.reference({"image": whole})])
+
+    def test_whole_tensors_are_kept_too(self, folder, served, pool):
+        graph = graphs.sequence(folder, gears="1,4;2,8")
+        one = served(graph)
+        seen = {}
+        for shape in [(1, 4), (2, 8), (1, 4), (2, 8)]:
+            feeds = sequence(*shape)
+            (response,) = one.model.execute([one.request(feeds)])
+            (tensor,) = response.output_tensors()
+            tensor.send(pool)
+            np.testing.assert_allclose(tensor.bits(), graph.reference(feeds)[0], atol=1e-4, rtol=1e-4)
+            assert seen.setdefault(shape, tensor) is tensor
 
     def test_wider_integers_are_converted_if_they_fit(self, folder, served):
         om = write_synthetic(folder / "m.om", [("x", "int32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 2))

@@ -78,6 +78,12 @@ parameters: [
   { key: "output_axes" value: { string_value: "map:2=image:2,map:3=image:3" } }
 ]
 """
+LENGTHS = """\
+backend: "ge"
+max_batch_size: 4
+input [ { name: "ids", data_type: TYPE_INT64, dims: [-1], allow_ragged_batch: true } ]
+dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 5000000 }
+"""
 WHOLE = """\
 backend: "ge"
 input [ { name: "x", data_type: TYPE_FP32, dims: [4, 3] } ]
@@ -126,6 +132,9 @@ class Repository:
         sizes = oms / "sizes"
         sizes.mkdir()
         self.sizes = graphs.convolution(sizes, gears="8,8;20,12")
+        lengths = oms / "lengths"
+        lengths.mkdir()
+        self.lengths = graphs.sequence(lengths, gears="1,4;4,4;2,8")
         self.graph = oms / "graph.onnx"
         write_graph(self.graph)
         compiled = compile_model(
@@ -140,6 +149,7 @@ class Repository:
         self.add("bf16", 'backend: "ge"\n')
         self.add("whole", WHOLE)
         add_model(self.folder, "sizes", SIZES, self.sizes.path)
+        add_model(self.folder, "lengths", LENGTHS, self.lengths.path)
         add_model(self.folder, "graph", 'backend: "ge"\n', compiled.path)
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
@@ -341,6 +351,17 @@ def test_image_sizes_are_served_and_padded_where_that_was_declared(server, repos
     assert "takes input shapes" in refused(
         server, "sizes", {"image": np.zeros((1, 2, 21, 5), np.float32)}, ["map"], "grpc"
     )
+
+
+def test_requests_of_other_lengths_share_a_call_and_get_their_own_rows(server, repository):
+    feeds = [{"ids": np.arange(number, number + length)[None]} for number, length in enumerate([4, 8, 4, 8])]
+    with ThreadPoolExecutor(4) as clients:
+        answers = list(clients.map(lambda one: ask(server, "lengths", one, ["hidden"]), feeds))
+    for one, (got,) in zip(feeds, answers, strict=True):
+        np.testing.assert_allclose(got, repository.lengths.reference(one)[0], rtol=0, atol=1e-4)
+    with urllib.request.urlopen(f"http://{server.http}/v2/models/lengths/stats", timeout=10) as answer:
+        stats = json.load(answer)["model_stats"][0]
+    assert (stats["inference_count"], stats["execution_count"]) == (4, 1)
 
 
 def load_error(server, model):
