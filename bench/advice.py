@@ -173,7 +173,7 @@ def advice(
 ) -> tuple[Report, list[str]]:
     """Measure gears and Triton's overhead, suggest, and measure the suggestion beside the default settings."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "advice": []})
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench import stats
+from bench import calling, stats
 from bench.answers import agree
 from bench.c_path import CPath
 from bench.clients import Endpoint, Request, connect
@@ -117,7 +117,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
 
         if bench.c_library is not None:
             buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-            c = CPath(bench.c_library, bench.session.native_handles(batch), inputs, buffers)
+            c = CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers)
             add(("c", None), c.once(), lambda: list(buffers.values()))
             if plan.pinned:
                 add(("c-pinned", None), c.once("c-pinned"), lambda: list(buffers.values()))
@@ -231,7 +231,9 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
         paths: dict[str, Callable[[int], stats.Turn]] = {}
         if bench.c_library is not None:
             buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-            paths["c"] = stats.turns_of(CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers).run)
+            paths["c"] = stats.turns_of(
+                CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers).run
+            )
         paths["direct"] = stats.turns_of(lambda count: [once() for _ in range(count)])
         for way, entry in ways.items():
             clients = Clients(case, bench.endpoint, entry, transport, bench.session, CLIENTS, 1)

@@ -137,7 +137,8 @@ def load(
     """
     runtime = locate.runtime_name(options.runtime)
     enough_devices(runtime, options.device_id + plan.devices)
-    device = records.device(runtime)
+    devices = range(options.device_id, options.device_id + plan.devices)
+    device = records.device(runtime, *devices)
     tune_allocator()
     if (here := ge_core.runtime_info(runtime).device_count) < (wanted := options.device_id + plan.devices):
         raise NotHereError(f"device {wanted - 1} was asked for, and there are {here} devices")

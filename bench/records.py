@@ -146,8 +146,8 @@ class Report:
         return 0 if all(item.stable for item in self.limits or self.records) else 4
 
 
-def device(runtime: str) -> dict:
-    """Name the device; an AclLoadError says what was tried when there is none."""
+def device(runtime: str, *ids: int) -> dict:
+    """Name the device and the `ids` that are used; an AclLoadError says what was tried when there is none."""
     info = ge_core.runtime_info(runtime)
     return {
         "kind": info.kind,
@@ -155,6 +155,7 @@ def device(runtime: str) -> dict:
         "soc": info.soc_name,
         "cann": info.cann_version,
         "library": list(info.libraries),
+        "ids": list(ids),
     }
 
 

@@ -54,7 +54,7 @@ class Options:
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "models": []})
     remarks = []
@@ -143,9 +143,7 @@ def _measure_group(
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
         }
         for case, session, batches in prepared:
-            # C calls get the handles of a number of rows; gears of other axes are out of their reach.
-            calls = None if session.description.gears and not case.splittable else library
-            bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
+            bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
             found = _measure_model(bench, batches)
             if options.model is None:  # the limits are those of the bench's own models
                 report.limits += measure.limits(case.name, found["gaps"], found["load"])

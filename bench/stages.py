@@ -127,7 +127,7 @@ DEVICE = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
 def stages(options: run.Options, plan: Plan, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "stages": [], "usage": []})
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:

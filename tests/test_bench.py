@@ -19,12 +19,14 @@ import ge_core
 from bench import (
     answers,
     c_path,
+    calling,
     child,
     clients,
     latency,
     loops,
     models,
     overhead,
+    presets,
     records,
     run,
     serve,
@@ -458,6 +460,22 @@ def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
             assert np.array_equal(kept(), expected) == (path != "c-pinned")
 
 
+def test_c_runs_gears_of_any_axis(tmp_path):
+    try:
+        library = c_path.compile_library(tmp_path)
+    except c_path.CPathError as reason:
+        pytest.skip(str(reason))
+    om = models.synthetic_case("dims", tmp_path, throughput.MIXED["dims"]).om
+    cases = presets.gear_cases("dims", om, "cpu")
+    assert [case.name for case in cases] == ["dims_16", "dims_512", "dims_4096"]
+    with ge_core.InferenceSession(om, runtime="cpu") as session:
+        for case in cases:
+            (expected,) = session.run(None, case.rows(1))
+            output = np.empty_like(expected)
+            c_path.CPath(library, calling.handles(session, case.rows(1)), case.rows(1), {"y": output}).once()()
+            assert np.array_equal(output, expected)
+
+
 def test_other_settings_in_the_server_are_refused():
     child = subprocess.Popen(
         [sys.executable, "-c", "import subprocess; subprocess.run(['sleep', '60'])"],
@@ -680,6 +698,46 @@ def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
     with pytest.raises(ConnectionError, match="refused"):
         clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
     assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+
+
+SECOND_DEVICE = """
+import json, sys
+from pathlib import Path
+import ge_core
+from bench import run, latency, models
+from ge_core_pyx.memory import DeviceBuffer
+
+folder = Path(sys.argv[1])
+model = {"dynamic_batch_size": [1, 2], "inputs": [{"name": "x", "dtype": "int8", "shape": [-1, 8]}]}
+case = models.synthetic_case("m", folder, model | {"outputs": [{"name": "y", "dtype": "int8", "shape": [-1, 4]}]})
+first = ge_core.InferenceSession(case.om, runtime="cpu", device_id=0)
+free, _ = first.contexts[0].memory_info()
+kept = DeviceBuffer(first.contexts[0], free - 4096)  # nothing else fits on the first device
+plan = latency.Plan(
+    seconds=0, first_seconds=0, min_rounds=2, max_rounds=2, load_seconds=0, load_batches=3, warm_up=1, windows=3
+)
+options = run.Options((), case.om, "cpu", 1, (1, 2), ("http+shm",), plan=plan)
+report, _ = run.latency(options, lambda line: None)
+print(json.dumps([[r.bench, r.path, r.batch, r.slots, r.device["ids"]] for r in report.records]))
+"""
+
+
+def test_triton_serves_on_the_device_that_is_measured(tmp_path):
+    config = {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"devices": 2, "hbm_bytes": 134217984}'}
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_DEVICE, str(tmp_path)],
+        cwd=ROOT, env=os.environ | config, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert {tuple(ids) for *_, ids in rows} == {(1,)}
+    served = [row[:4] for row in rows if row[1] == "triton"]
+    assert served == [
+        ["latency", "triton", 1, 1],
+        ["latency", "triton", 2, 1],
+        ["throughput", "triton", 1, 1],
+        ["throughput", "triton", 1, 2],
+    ]
 
 
 # ---- overhead and throughput ----
