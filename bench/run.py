@@ -15,6 +15,7 @@ from bench import c_path, models, overhead, presets, records, settings
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
+from bench.clients import RegionError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.report import UnreadableError
@@ -32,6 +33,7 @@ MORE_PRESETS = ("image", *presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
+    RegionError,
 )
 LOAD_TRANSPORT = "grpc+shm"
 

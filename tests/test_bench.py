@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from tritonclient.utils import InferenceServerException
 
 import ge_core
 from bench import (
@@ -682,22 +683,73 @@ def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
     assert not re.search(r"(?<![\dp.])\w*…(?!\d|p|-)", text), "a cell is cut off"
 
 
-def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
-    class Refusing:
-        def __init__(self, url):
-            pass
+class RegionServer:
+    """The part of a server that a region needs: refuses the n-th, and says it is in use so many times."""
 
-        def register_system_shared_memory(self, *arguments):
+    def __init__(self, refuses: int | None = None, in_use: int = 0, error: str = "'r' is in use", status: str = "x"):
+        self.refuses, self.in_use, self.error, self.status = refuses, in_use, error, status
+        self.registered, self.asked, self.closed = [], 0, False
+
+    def __call__(self, url):
+        return self
+
+    def register_system_shared_memory(self, name, key, size):
+        if len(self.registered) == self.refuses:
             raise ConnectionError("refused")
+        assert Path(f"/dev/shm{key}").stat().st_size == size
+        self.registered.append(name)
 
-        def close(self):
-            pass
+    def unregister_system_shared_memory(self, name):
+        self.asked += 1
+        if self.in_use:
+            self.in_use -= 1
+            raise InferenceServerException(self.error, self.status)
+        self.registered.remove(name)
 
-    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", Refusing)
+    def close(self):
+        self.closed = True
+
+
+def regions(monkeypatch, server: RegionServer) -> clients.Regions:
+    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", server)
     request = clients.Request("m", {"x": np.zeros((1, 4), np.float32)}, {"y": ((1, 2), np.dtype(np.float32))})
+    try:
+        return clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
+    finally:
+        assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_refused_region_leaves_nothing_behind(monkeypatch, number):
+    server = RegionServer(refuses=number)
     with pytest.raises(ConnectionError, match="refused"):
-        clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
-    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+        regions(monkeypatch, server)
+    assert (server.registered, server.asked, server.closed) == ([], number, True)
+
+
+def test_a_region_in_use_is_asked_for_again(monkeypatch):
+    server = RegionServer(in_use=3)
+    regions(monkeypatch, server).close()
+    assert (server.registered, server.asked, server.closed) == ([], 5, True)
+
+
+@pytest.mark.parametrize(("error", "wait_s"), [("'r' is in use", -1.0), ("no such right", 60.0)])
+def test_a_region_that_stays_is_told_and_the_other_goes(monkeypatch, error, wait_s):
+    monkeypatch.setattr(clients, "RELEASED_WITHIN_S", wait_s)
+    server = RegionServer(error=error)
+    both = regions(monkeypatch, server)
+    server.in_use = 1
+    with pytest.raises(clients.RegionError, match=f"{both.input_region}: {error}"):
+        both.close()
+    assert (server.registered, server.closed) == ([both.input_region], True)
+
+
+def test_regions_go_with_their_server(monkeypatch):
+    server = RegionServer(error="no connection", status="StatusCode.UNAVAILABLE")
+    both = regions(monkeypatch, server)
+    server.in_use = 2
+    both.close()
+    assert (server.asked, server.closed) == (2, True)
 
 
 SECOND_DEVICE = """
