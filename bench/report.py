@@ -287,6 +287,9 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
     blocks.append(
         Text(f"{group[0]['timing']}; requests, and executions with events, of each batch: {counts}.", "note")
     )  # fmt: skip
+    blocks.append(
+        Text("Of answers that are returned, one batch at a time; `responses: sender` overlaps these stages.", "note")
+    )
     if "not an NPU" in device and any(each.get("D2H") == 0 for each in times):
         blocks.append(
             Text(

@@ -595,6 +595,11 @@ def test_stanzas():
         'parameters { key: "responses" value { string_value: "sender" } }',
     ]
     assert "dynamic_batching" not in Setting(delay_us=None).stanza()
+    assert Setting().stanza(whole=True).splitlines()[2:] == [
+        'parameters { key: "device_ids" value { string_value: "0" } }',
+        'parameters { key: "slots" value { string_value: "1" } }',
+        'parameters { key: "responses" value { string_value: "returned" } }',
+    ]
     assert str(everything) == "4 instances, 2 devices, 2 slots, batcher, delay 700 µs"
 
 
