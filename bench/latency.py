@@ -44,7 +44,7 @@ class Plan:
     load_batches: int = 60
     load_turns: int = 6
     warm_up: int = 10
-    pinned: bool = True
+    more: bool = True  # also c-pinned and triton-plain
 
     def rounds(self, round_s: float, smallest: bool) -> int:
         wanted = max(self.min_rounds, min(self.max_rounds, int(self.seconds / round_s)))
@@ -64,7 +64,7 @@ QUICK = Plan(
     load_batches=20,
     load_turns=3,
     warm_up=3,
-    pinned=False,
+    more=False,
 )
 
 
@@ -119,7 +119,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
             buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
             c = CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers)
             add(("c", None), c.once(), lambda: list(buffers.values()))
-            if plan.pinned:
+            if plan.more:
                 add(("c-pinned", None), c.once("c-pinned"), lambda: list(buffers.values()))
         direct: list[np.ndarray] = []
 
@@ -128,8 +128,11 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
 
         add(("direct", None), stats.timed(run_direct), lambda: direct)
         shapes = {name: (array.shape, array.dtype) for name, array in zip(names, expected, strict=True)}
+        served = {"triton": case.name, "floor": f"{case.name}_floor"}
+        if plan.more and case.splittable:
+            served["triton-plain"] = f"{case.name}_plain"
         for transport in bench.transports:
-            for path, model in (("triton", case.name), ("floor", f"{case.name}_floor")):
+            for path, model in served.items():
                 caller = connect(bench.endpoint, Request(model, inputs, shapes), transport)
                 stack.callback(caller.close)
                 add(
@@ -213,6 +216,13 @@ def entries(case: Case, device_id: int) -> dict[str, Setting]:
     return {case.name: alone} | (ways if case.splittable else {})
 
 
+def plain_entries(case: Case, device_id: int) -> dict[str, Setting]:
+    """The entries of ``triton-plain``, whose model joins rows: without the batcher, and with it."""
+    alone = Setting(delay_us=None, first_device=device_id)
+    names = {f"{case.name}_plain": alone, f"{case.name}_plain_batched": replace(alone, delay_us=0)}
+    return names if case.splittable else {}
+
+
 def load(bench: Bench, rows: int, transport: str) -> dict:
     """Measure rows/s in turns: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
@@ -226,6 +236,7 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
     once = stats.timed(lambda: bench.session.run(None, inputs))
     batches = max(plan.load_batches, min(int(plan.load_seconds * 1e9 / once()), 100 * plan.load_batches))
     ways = {way: f"{case.name}_{way}" for way in WAYS} if case.splittable else {"returned": case.name}
+    plain = {"triton-plain": f"{case.name}_plain_batched"} if plan.more and case.splittable else {}
     bench.say(f"{case.name}: {batches} batches of {rows} back to back, in turn with {CLIENTS} clients over {transport}")
     with contextlib.ExitStack() as stack:
         paths: dict[str, Callable[[int], stats.Turn]] = {}
@@ -235,7 +246,7 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
                 CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers).run
             )
         paths["direct"] = stats.turns_of(lambda count: [once() for _ in range(count)])
-        for way, entry in ways.items():
+        for way, entry in (ways | plain).items():
             clients = Clients(case, bench.endpoint, entry, transport, bench.session, CLIENTS, 1)
             stack.callback(clients.close)
             paths[way] = lambda count, clients=clients: clients.turn(count * rows, rows)
@@ -243,7 +254,7 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
 
     found: dict[str, dict] = {}
     for path, turns in taken.items():
-        served = path in ways
+        served = path not in ("c", "direct")
         each = 1 if served else rows  # rows of a call
         elapsed = [ns for turn in turns for ns in turn.elapsed_ns]
         fields = {
@@ -255,9 +266,11 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
             "stable": stats.is_stable(stats.turn_windows(turns)),
         }
         found[path] = {"rows_per_s": fields["rows_per_s"], "stable": fields["stable"]}
-        more = {"concurrency": CLIENTS, "slots": WAYS[path]} if served else {}
-        more |= {"timing": f"{case.timing}; responses {path}"} if served else {}
-        bench.record("throughput", "triton" if served else path, transport if served else None, each, fields, **more)
+        more: dict = {"concurrency": CLIENTS} if served else {}
+        if path in ways:
+            more |= {"slots": WAYS[path], "timing": f"{case.timing}; responses {path}"}
+        name, over = "triton" if path in ways else path, transport if served else None
+        bench.record("throughput", name, over, each, fields, **more)
     direct_path, best = "c" if "c" in found else "direct", max(ways, key=lambda way: found[way]["rows_per_s"])
     return {
         "direct_path": direct_path,

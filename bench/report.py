@@ -192,7 +192,8 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
     ]
     notes = [
         "c: the AscendCL calls from C. direct: InferenceSession.run. floor: a Triton model that does nothing; floor*: "
-        "after a pause as long as the model's execution. http+shm: the bench's lean client.",
+        "after a pause as long as the model's execution. http+shm: the bench's lean client. triton-plain: a Triton model "
+        "written the usual way: NumPy joins the rows, copies and execution are synchronous.",
         "gap: p50 of Triton minus p50 of c; p10…p90: of the differences pair by pair; /floor: gap / floor. ~ unstable: "
         "three consecutive windows differ by more than 10 %. p99 –: fewer than 100 samples.",
     ]

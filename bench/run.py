@@ -35,6 +35,7 @@ EXPECTED = (
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
     RegionError,
 )
+PLAIN_MODEL = Path(__file__).with_name("plain_model.py")
 LOAD_TRANSPORT = "grpc+shm"
 
 
@@ -136,6 +137,10 @@ def _measure_group(
             add_floor(repository, f"{case.name}_floor", most, session, outputs)
             for entry, setting in measure.entries(case, options.device_id).items():
                 settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
+            plain = measure.plain_entries(case, options.device_id) if plan.more else {}
+            for entry, setting in plain.items():
+                text = settings.config(entry, case.om, runtime, session, setting, "python")
+                settings.add(repository, entry, text, {"model.py": PLAIN_MODEL.read_bytes()})
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))

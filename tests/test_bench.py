@@ -599,10 +599,11 @@ def test_live_run_measures_every_path(live):
     ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
     for model, batches in (("tiny", {1, 2}), ("whole", {1})):
         mine = [r for r in report.records if r.model == model and r.bench == "latency"]
+        plain = [("triton-plain", transport) for transport in records.TRANSPORTS] if model == "tiny" else []
         assert {r.batch for r in mine} == batches
         for batch in batches:
             found = [(r.path, r.transport) for r in mine if r.batch == batch]
-            assert sorted(found, key=str) == sorted(ways, key=str)
+            assert sorted(found, key=str) == sorted([*ways, *plain], key=str)
     assert any("tiny batch 2" in line for line in lines)
 
 
@@ -783,12 +784,15 @@ def test_triton_serves_on_the_device_that_is_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout.splitlines()[-1])
     assert {tuple(ids) for *_, ids in rows} == {(1,)}
-    served = [row[:4] for row in rows if row[1] == "triton"]
+    served = [row[:4] for row in rows if row[1].startswith("triton")]
     assert served == [
         ["latency", "triton", 1, 1],
+        ["latency", "triton-plain", 1, 1],
         ["latency", "triton", 2, 1],
+        ["latency", "triton-plain", 2, 1],
         ["throughput", "triton", 1, 1],
         ["throughput", "triton", 1, 2],
+        ["throughput", "triton-plain", 1, 1],
     ]
 
 
