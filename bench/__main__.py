@@ -115,6 +115,7 @@ def _finish(
         report, remarks = measure(lambda line: progress.print(line, style="dim"))
     except run.EXPECTED as error:
         _fail(error, debug)
+    report.summary["runs"] = [run.told(sys.argv[1:])]
     if json is not None:
         report.write(json)
         remarks.append(f"All records: {json}")

@@ -21,6 +21,7 @@ from bench.settings import Setting
 CLIENTS = 16
 WAYS = {"returned": 1, "sender": 2}  # to answer, and the slots of each: Triton gathers the next batch meanwhile
 COLD_FROM_S = 0.002
+WARM_S, WARM_ROUNDS = 0.02, 20  # a window of the warm-up: so many calls as this takes, and so many at most
 HOT_TRANSPORTS = ("grpc", "http", "grpc+shm")
 LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
 
@@ -31,7 +32,7 @@ class Plan:
 
     The smallest batch gets 100 rounds, enough for its p99, unless they would take longer than `first_seconds`. Cold
     floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution. Where
-    they need none, the rounds are three of at most `windows` windows.
+    they need none, the rounds are three of at most `windows` windows. The warm-up is at most `warm_up` windows.
     """
 
     seconds: float = 90.0
@@ -104,6 +105,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
     case, plan, exact = bench.case, bench.plan, bench.case.timing.startswith("declared")
     inputs = case.rows(batch)
     names = [spec.name for spec in bench.session.get_outputs()]
+    first_ns = stats.timed(lambda: bench.session.run(None, inputs))()
     expected = bench.session.run(None, inputs)
     if case.reference is not None:
         agree(case.reference(inputs), expected, f"{case.name} batch {batch}: direct against the reference", False)
@@ -141,9 +143,12 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
                     lambda caller=caller: [caller.outputs[name] for name in names],
                 )
 
-        warm = {key: np.median([run() for _ in range(plan.warm_up)]) / 1e9 for key, run in runs.items()}
+        size = max(1, min(WARM_ROUNDS, int(WARM_S * 1e9 / first_ns)))
+        hot = {key: stats.Call(run) for key, run in runs.items()}
+        windows = stats.until_stable(lambda: stats.interleave(hot, size), plan.warm_up)
+        warm = {key: stats.percentile([ns for window in windows for ns in window[key]], 50) / 1e9 for key in runs}
         _check_answers(case, batch, expected, answers, exact)
-        execution_s = float(warm[("c", None)] if ("c", None) in warm else warm[("direct", None)])
+        execution_s = warm[("c", None)] if ("c", None) in warm else warm[("direct", None)]
         pause_s = execution_s if execution_s >= COLD_FROM_S else 0.0
         calls = {
             key: stats.Call(run, plan.floor_every, pause_s) if key[0] == "floor" and pause_s else stats.Call(run)

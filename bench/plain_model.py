@@ -40,7 +40,7 @@ class TritonPythonModel:
         return responses
 
     def run(self, inputs, rows):
-        """Each output of the smallest gear that holds the rows, and how many of its rows belong to a row of the input."""
+        """Each output of the smallest gear that holds the rows, and how many of its rows belong to one of the input."""
         gear = next(gear for gear in self.gears if gear >= rows)
         handles = self.session.native_handles(gear)
         self.call("aclrtSetCurrentContext", handles["context"])

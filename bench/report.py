@@ -98,7 +98,7 @@ def document(content: Mapping) -> Document:
     ]
     subtitle = " · ".join([*names, *dict.fromkeys(record["host"].get("cpu", "") for record in records)])
     warning = CPU_WARNING if "cpu" in kinds else None
-    return Document("ge_core bench", subtitle, sections, warning, _facts(records))
+    return Document("ge_core bench", subtitle, sections, warning, _facts(records) + _runs(summary))
 
 
 def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
@@ -192,8 +192,8 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
     ]
     notes = [
         "c: the AscendCL calls from C. direct: InferenceSession.run. floor: a Triton model that does nothing; floor*: "
-        "after a pause as long as the model's execution. http+shm: the bench's lean client. triton-plain: a Triton model "
-        "written the usual way: NumPy joins the rows, copies and execution are synchronous.",
+        "after a pause as long as the model's execution. http+shm: the bench's lean client.",
+        "triton-plain: a Triton model written the usual way: NumPy joins rows, copies and execution are synchronous.",
         "gap: p50 of Triton minus p50 of c; p10…p90: of the differences pair by pair; /floor: gap / floor. ~ unstable: "
         "three consecutive windows differ by more than 10 %. p99 –: fewer than 100 samples.",
     ]
@@ -409,6 +409,14 @@ def usage_sections(summary: Mapping) -> list[Section]:
         return []
     header = ("during", "device", "cube", "vector", "AI CPU", "most memory in use", "samples")
     return [Section("What the device said of itself", summary.get("device"), [Table(header, rows)])]
+
+
+def _runs(summary: Mapping) -> list[tuple[str, str]]:
+    found = []
+    for each in summary.get("runs", ()):
+        settings = [f"{name}={value}" for name, value in each["environment"].items()]
+        found.append(("command", " ".join([*settings, "python -m bench", *each["arguments"]])))
+    return found
 
 
 def _facts(records: Sequence[Mapping]) -> list[tuple[str, str]]:

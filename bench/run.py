@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from bench.report import UnreadableError
 from bench.repository import add_floor
 from bench.serve import DifferentDeviceError, serve
 from bench.settings import RefusedError
+from bench.usage import Sampler
 from ge_core.atc import AtcError, CompileError
 from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
@@ -37,6 +39,12 @@ EXPECTED = (
 )
 PLAIN_MODEL = Path(__file__).with_name("plain_model.py")
 LOAD_TRANSPORT = "grpc+shm"
+
+
+def told(arguments: Sequence[str]) -> dict:
+    """What a report says of how it was asked for: the command line, and the environment that ge_core reads."""
+    environ = {name: value for name, value in sorted(os.environ.items()) if name.startswith("GE_CORE_")}
+    return {"arguments": list(arguments), "environment": environ}
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
     runtime = locate.runtime_name(options.runtime)
     device = records.device(runtime, options.device_id)
     tune_allocator()
-    report = Report(summary={"device": device["name"], "models": []})
+    report = Report(summary={"device": device["name"], "models": [], "usage": []})
     remarks = []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
         folder = Path(name)
@@ -161,7 +169,9 @@ def _measure_model(bench: measure.Bench, batches: list[int]) -> dict:
     case, transports = bench.case, bench.transports
     transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
-    loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
+    with Sampler(bench.common["device"]["kind"], bench.common["device"]["ids"]) as usage:
+        loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
+    bench.report.summary["usage"].append({"bench": "latency, most rows/s", "model": case.name, **usage.summary()})
     return {
         "model": case.name,
         "device": bench.common["device"]["name"],

@@ -605,6 +605,8 @@ def test_live_run_measures_every_path(live):
             found = [(r.path, r.transport) for r in mine if r.batch == batch]
             assert sorted(found, key=str) == sorted([*ways, *plain], key=str)
     assert any("tiny batch 2" in line for line in lines)
+    used = [(one["bench"], one["model"], one["devices"][0]["device"]) for one in report.summary["usage"]]
+    assert used == [("latency, most rows/s", "tiny", 0), ("latency, most rows/s", "whole", 0)]
 
 
 def test_live_records_are_complete(live):

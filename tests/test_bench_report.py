@@ -297,6 +297,17 @@ def test_the_allowance_is_three_standard_errors_and_the_drift():
     assert found.rows[0].allowance == pytest.approx(3 * 2**0.5 * error + 100)
 
 
+def test_a_report_says_how_it_was_asked_for(monkeypatch):
+    monkeypatch.setenv("GE_CORE_CPU_CONFIG", "{}")
+    told = run.told(["latency", "--quick"])
+    assert (told["arguments"], told["environment"]["GE_CORE_CPU_CONFIG"]) == (["latency", "--quick"], "{}")
+    told["environment"] = {"GE_CORE_RUNTIME": "cpu"}
+    a = content()
+    a["summary"]["runs"] = [told]
+    both = report.document(report.joined([a, one() | {"summary": {"runs": [told]}}]))
+    assert both.facts[-2:] == [("command", "GE_CORE_RUNTIME=cpu python -m bench latency --quick")] * 2
+
+
 def test_limits_show_their_direction_alone_and_compared():
     a, b = content(), content()
     b["limits"] = [{**b["limits"][2], "value": 0.9, "ok": False}, {**b["limits"][1], "value": 1.0, "ok": True}]
