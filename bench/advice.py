@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import ge_core
-from bench import load, records, run, settings, stats
+from bench import load, loops, records, run, settings, stats
 from bench.models import Case, NotHereError
 from bench.records import Record, Report
 from bench.settings import Setting
@@ -173,7 +173,7 @@ def advice(
 ) -> tuple[Report, list[str]]:
     """Measure gears and Triton's overhead, suggest, and measure the suggestion beside the default settings."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "advice": []})
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
@@ -210,12 +210,13 @@ def _one(options, goal, p99_ms, plan, runtime, device, case: Case, folder: Path,
 
         def measure(setting: Setting, entry: str, clients: int) -> dict:
             with server.loaded(entry):
-                one = load.Clients(case, server.endpoint, entry, transport, session, clients, rows)
+                one = loops.Clients(case, server.endpoint, entry, transport, session, clients, rows)
                 with contextlib.closing(one):
                     least = max(plan.least, 2 * clients)
                     taken = one.closed(clients, plan.seconds, least, max(plan.most, least))
             figures = load.point(taken, min(clients, max(session.description.max_rows, 1)))
-            report.records.append(_record(case, session, rows, transport, setting, clients, figures, common))
+            more = {**common, "samples_ns": taken.elapsed_ns}
+            report.records.append(_record(case, session, rows, transport, setting, clients, figures, more))
             return {"setting": asdict(setting), "label": str(setting), "clients": clients, **figures}
 
         say(f"{case.name}: Triton's overhead")

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench import c_path, models, presets, records
+from bench import c_path, models, overhead, presets, records, settings
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
+from bench.clients import RegionError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.report import UnreadableError
-from bench.repository import add_model
+from bench.repository import add_floor
 from bench.serve import DifferentDeviceError, serve
 from bench.settings import RefusedError
+from bench.usage import Sampler
 from ge_core.atc import AtcError, CompileError
 from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
@@ -28,12 +31,21 @@ from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
 
 PRESETS = ("llama7b", "ocr")
-MORE_PRESETS = tuple(presets.PRESETS)
+MORE_PRESETS = ("image", *presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
+    RegionError,
 )
+PLAIN_MODEL = Path(__file__).with_name("plain_model.py")
 LOAD_TRANSPORT = "grpc+shm"
+REGISTERED = "Served with register_memory: the device itself reads and writes Triton's shared memory."
+
+
+def told(arguments: Sequence[str]) -> dict:
+    """What a report says of how it was asked for: the command line, and the environment that ge_core reads."""
+    environ = {name: value for name, value in sorted(os.environ.items()) if name.startswith("GE_CORE_")}
+    return {"arguments": list(arguments), "environment": environ}
 
 
 @dataclass(frozen=True)
@@ -49,15 +61,16 @@ class Options:
     quick: bool = False
     plan: measure.Plan | None = None
     inputs: Path | None = None
+    register_memory: bool = False
 
 
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
-    report = Report(summary={"device": device["name"], "models": []})
-    remarks = []
+    report = Report(summary={"device": device["name"], "models": [], "usage": []})
+    remarks = [REGISTERED] if options.register_memory else []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
         folder = Path(name)
         if " " in name:
@@ -90,6 +103,8 @@ def groups(
         say(f"{preset}: compiling")
         if preset == "llama7b":
             yield preset, [models.llama_case(runtime, folder)]
+        elif preset == "image":
+            yield preset, [overhead.image_case(runtime, folder)]
         elif preset in presets.PRESETS:
             yield preset, presets.PRESETS[preset](runtime, device["soc"], folder / f"{preset}_models")
         else:
@@ -129,7 +144,13 @@ def _measure_group(
             batches = batches_of(session.description, options.batches)
             outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
             most = session.description.max_rows if case.splittable else 0
-            add_model(repository, case.name, case.om, runtime, most, session, outputs)
+            add_floor(repository, f"{case.name}_floor", most, session, outputs)
+            for entry, setting in measure.entries(case, options.device_id, options.register_memory).items():
+                settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
+            plain = measure.plain_entries(case, options.device_id) if plan.more else {}
+            for entry, setting in plain.items():
+                text = settings.config(entry, case.om, runtime, session, setting, "python")
+                settings.add(repository, entry, text, {"model.py": PLAIN_MODEL.read_bytes()})
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
@@ -139,19 +160,20 @@ def _measure_group(
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
         }
         for case, session, batches in prepared:
-            # C calls get the handles of a number of rows; gears of other axes are out of their reach.
-            calls = None if session.description.gears and not case.splittable else library
-            bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
-            yield _measure_model(bench, batches, options.transports)
+            bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
+            found = _measure_model(bench, batches)
+            if options.model is None:  # the limits are those of the bench's own models
+                report.limits += measure.limits(case.name, found["gaps"], found["load"])
+            yield found
 
 
-def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
-    case = bench.case
+def _measure_model(bench: measure.Bench, batches: list[int]) -> dict:
+    case, transports = bench.case, bench.transports
     transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
-    loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
-    if case.name == "llama7b" and case.timing.startswith("declared"):
-        bench.report.limits.extend(measure.limits(gaps))
+    with Sampler(bench.common["device"]["kind"], bench.common["device"]["ids"]) as usage:
+        loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
+    bench.report.summary["usage"].append({"bench": "latency, most rows/s", "model": case.name, **usage.summary()})
     return {
         "model": case.name,
         "device": bench.common["device"]["name"],
@@ -169,7 +191,10 @@ def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
     batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
     clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    clients += f", responses {loaded['responses']}"
+    time, _, hand_off = case.timing.partition("; ")
     return [
-        f"execution time {case.timing}; direct AscendCL is {called}",
+        f"execution time {time}; direct AscendCL is {called}",
         f"most requests/s: direct {batches}, Triton with {clients}",
+        *([f"hand-off to the device: {hand_off}"] if hand_off else []),
     ]

@@ -93,14 +93,19 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 
 def _cells(record: Record) -> list[str]:
     if record.bench == "throughput":
-        name = f"{record.path} ×{record.concurrency}" if record.transport else f"{record.path}, batch {record.batch}"
+        clients = f"{_short(record.path)} ×{record.concurrency}{', sent' if record.slots > 1 else ''}"
+        name = clients if record.transport else f"{record.path}, batch {record.batch}"
     else:
-        path = "floor*" if record.path == "floor" and "pause" in record.timing else record.path
+        path = "floor*" if record.path == "floor" and "pause" in record.timing else _short(record.path)
         name = f"{path} {record.transport or ''}".rstrip()
     times = [
         milliseconds(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)
     ]
     return [name + ("" if record.stable else "~"), str(record.n), *times, number(record.rows_per_s)]
+
+
+def _short(path: str) -> str:
+    return path.removeprefix("triton-")
 
 
 def _gap_cells(gap: dict) -> list[str]:
@@ -118,7 +123,9 @@ NOTES = (
     "gap: p50 of Triton minus p50 of c. p10…p90: of the differences, pair by pair. /floor: gap / floor.",
     "floor*: each call after a pause as long as the model's execution. p99 –: fewer than 100 samples.",
     "-direct: p50 of Triton minus p50 of direct. http+shm: the bench's lean client.",
-    "~ unstable: three windows differ by over 10 %. ×16: clients of one row, over {transport}.",
+    "plain: triton-plain, a Triton model written the usual way (NumPy joins rows, synchronous calls).",
+    "~ unstable: three windows differ by over 10 %. ×16: clients of one row, over {transport}; sent: with",
+    "responses sender and two slots.",
 )
 
 
@@ -150,12 +157,13 @@ def overhead_table(summary: dict, records: list[Record]) -> Table:
 def throughput_table(summary: dict, records: list[Record]) -> Table:
     """Rows/s of slots and devices."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading, justify in (("submit", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
+    for heading, justify in (("", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
         table.add_column(heading, justify=justify, no_wrap=True)
     bound = summary["slots"]["bound_rows_per_s"]
     for rate in summary["slots"]["rates"]:
         compared = f"{rate['rows_per_s'] / bound:.3f} of the engine bound {bound:g}" if bound else ""
-        _rate_row(table, rate, f"{rate['slots']} slot(s)", summary["slots"]["timing"], compared)
+        where = ", Triton" if rate["path"] == "triton" else ""
+        _rate_row(table, rate, f"{rate['slots']} slot(s){where}", summary["slots"]["timing"], compared)
     one = summary["devices"]["rates"][0]["rows_per_s"]
     for rate in summary["devices"]["rates"]:
         name = f"{rate['devices']} device(s), {rate['slots']} slots each"

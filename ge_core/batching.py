@@ -129,3 +129,56 @@ def cuts(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
             )
         )
     return [sorted(parts, reverse=True) for _, parts in best]
+
+
+class Group(NamedTuple):
+    """The gears of one trailing shape (all dims but axis 0, of all tensors)."""
+
+    rows: list[int]  # ascending
+    gears: list[int]  # which entry of the shapes each is
+    outputs: list[tuple[int, ...]]  # what one row of the batch is in each output: its rows, and their trailing shape
+
+    def output_shapes(self, rows: int) -> tuple[tuple[int, ...], ...]:
+        return tuple((rows * multiple, *trailing) for multiple, *trailing in self.outputs)
+
+
+def trailing(shapes: Sequence[Sequence[int]]) -> tuple:
+    """What requests must share to be rows of one execution."""
+    return tuple(tuple(shape[1:]) for shape in shapes)
+
+
+def groups(shapes: Sequence[tuple], outputs: Sequence[str]) -> dict[tuple, Group]:
+    """Gears by trailing shape, for a model whose user says that axis 0 is the batch.
+
+    Parameters
+    ----------
+    shapes : sequence of (input shapes, output shapes)
+        Of each gear; the inputs of one agree in axis 0.
+    outputs : sequence of str
+        Names.
+
+    Raises
+    ------
+    ValueError
+        An output whose axis 0 is not one multiple of the batch at every gear; names it.
+    """
+    found: dict[tuple, Group] = {}
+    multiples: list[int] = []
+    for gear, (ins, outs) in sorted(enumerate(shapes), key=lambda one: one[1][0][0][0]):
+        rows = ins[0][0]
+        own = [shape[0] // rows if shape and shape[0] % rows == 0 else 0 for shape in outs]
+        multiples = multiples or own
+        ends = [(multiple, *shape[1:]) for multiple, shape in zip(own, outs, strict=True)]
+        group = found.setdefault(trailing(ins), Group([], [], ends))
+        for name, shape, multiple, end, same, first in zip(
+            outputs, outs, own, ends, group.outputs, multiples, strict=True
+        ):
+            if not multiple or multiple != first or end != same:
+                given = ", ".join(str(list(one)) for one in ins)
+                raise ValueError(
+                    f"output {name!r} is {list(shape)} for inputs {given}: it cannot be cut by rows, as its axis 0 is "
+                    "not the same multiple of the batch at every gear, or other axes grow with the batch"
+                )
+        group.rows.append(rows)
+        group.gears.append(gear)
+    return found

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,24 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core import isolated, operations, options, triton_config, warmup
-from ge_core.batching import Part, plan, plan_by_cuts
+from ge_core import isolated, operations, options, resources, triton_config, warmup
+from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
-from ge_core.triton_requests import Reader, RequestError
+from ge_core.triton_requests import Reader
 from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
-from ge_core_pyx.errors import AclError, UnsupportedError
+from ge_core_pyx.errors import AclError, NotRunningError, UnsupportedError
+
+# Requests that waited longer inside execute are asked whether they are cancelled, which costs 50 us each.
+ASK_AFTER_S = 0.005
+
+
+# How long before the device would be idle the next batch is asked for: its way through Triton and into a slot.
+LEAD_S = 0.005
+
+
+class CancelledError(Exception):
+    """Its client does not want the answer any more."""
 
 
 def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None):
@@ -67,7 +79,10 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     if (worker := region()) is not None:
         watchdog.start(worker)
     config = json.loads(args["model_config"])
-    settings = options.parse(_parameters(config), defaults=defaults)
+    parameters = _parameters(config)
+    settings = options.parse(parameters, defaults=defaults)
+    if warning := resources.environment_warning(parameters, settings.runtime, os.environ):
+        pb_utils.Logger.log_warn(f"GE Backend: '{config['name']}' {warning}")
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
     instance, count = instance_of(config, args["model_instance_name"])
     devices = options.devices_of(settings.device_ids, instance, count)
@@ -86,7 +101,7 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     try:
         kind = SendingModel if settings.responses == "sender" else ServedModel
         binding = triton_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
-        served = kind(pb_utils, session, binding, settings.slots * len(devices))
+        served = kind(pb_utils, session, binding, settings.slots * len(devices), settings.register_memory)
         times = warmup.warm_up(session, settings.slots * len(devices)) if settings.warmup else {}
         _log_load(pb_utils.Logger, config, session, settings, times)
         served.operations = operations.begin(pb_utils, args, settings, session, instance, times)
@@ -157,10 +172,17 @@ class Answer:
 
     feed = reply = response = sender = error = None
     rows = 0
+    shapes = None  # of all outputs, where rows alone do not say
+    sizes: Sequence[int] = ()  # bytes of the tensors of an answer without a reply
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
         self.request = request
+
+    @property
+    def new_sizes(self) -> Sequence[int]:
+        """Bytes of each tensor that takes new shared memory."""
+        return self.sizes if self.reply is None else self.reply.sizes
 
 
 class Flight:
@@ -168,8 +190,10 @@ class Flight:
 
     work = None  # a Batch, a Future, or the error that kept it from starting
 
-    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]]):
+    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]], gear: int | None = -1):
         self.rows, self.parts = rows, parts
+        self.gear = gear  # which one; -1: by rows; None: of a whole request whose answer has a shape known only later
+        self.live = parts  # without those of requests that need no answer any more
         for answer, _ in parts:
             answer.parts += 1
 
@@ -187,23 +211,51 @@ class ServedModel:
     binding : ge_core.triton_config.Binding
     slots : int
         Executions in flight at once.
+    register : bool
+        Whether devices read requests and write answers in Triton's shared memory where the runtime can pin that.
     """
 
-    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1, register: bool = False):
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
-        self._log = pb_utils.Logger
+        self._log, self._failures = pb_utils.Logger, operations.FailureLog(pb_utils.Logger)
         self._session, self._slots = session, slots
         self.operations: operations.Operations | None = None  # of a model that `load` made
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
-        self._reader = Reader(session, binding)
+        self._shapes = session.gear_shapes  # of models without rows that every gear has, the rest of it all
+        self._gear_of = {inputs: gear for gear, (inputs, _) in enumerate(self._shapes)}
+        self._groups = {}
+        if binding.max_batch_size and not self._by_rows:
+            self._groups = self._group(session)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
-        self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
+        outputs = [self._output(bound, places) for bound in binding.outputs]
+        self._answers = Answers(pb_utils, outputs, register=session.register_memory if register else None)
+        if register and not self._answers.in_place:
+            self._log.log_warn(
+                "GE Backend: register_memory: this runtime cannot pin Triton's shared memory (aclrtHostRegisterV2, "
+                "CANN 9); requests and answers are copied as without it"
+            )
+        self._reader = Reader(session, binding, self._answers.share if self._answers.in_place else None)
         self._input_names = tuple(spec.name for spec in description.inputs)
         self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:
             watchdog.guard(context)
+
+    def _group(self, session) -> dict:
+        """Gears by trailing shape, for a model that is cut by rows because its configuration says so."""
+        outputs = [spec.name for spec in session.description.outputs]
+        try:
+            found = groups(self._shapes, outputs)
+        except ValueError as error:
+            raise triton_config.ConfigError(f"max_batch_size above 0: {error}; use max_batch_size: 0") from None
+        loose = [name for name in outputs if session.output_axes and 0 not in session.output_axes.get(name, ())]
+        if loose:
+            raise triton_config.ConfigError(
+                "max_batch_size above 0 with output_axes: axis 0 must follow axis 0 of an input in each output, and "
+                f"nothing says so of {', '.join(loose)}"
+            )
+        return found
 
     def _output(self, bound, places) -> Output:
         place = places[bound.spec.name]
@@ -214,19 +266,23 @@ class ServedModel:
         """One response for each request, in order; whatever goes wrong is an error response, never an exception."""
         if len(requests) == 1 and self._by_rows and (response := self._alone(requests[0])) is not None:
             return [response]
+        began = time.monotonic()
         answers = [Answer(request) for request in requests]
         try:
             flights: deque[Flight] = deque()
             for flight in self._plan(self._read(answers)):
                 if len(flights) == self._slots:
                     self._land(flights.popleft())
-                flights.append(self._start(flight))
+                flights.append(self._start(flight, began))
             while flights:
                 self._land(flights.popleft())
         except Exception as error:
             self._fail(answers, error)
-        responses = []
+        responses, sizes = [], []
         for answer in answers:
+            sizes += answer.new_sizes
+            if sizes and answer.error is None and (lacks := self._answers.room(sizes)[1]):
+                answer.error = self._error(lacks, self._error.UNAVAILABLE)
             responses.append(self._final(answer))
             answer.request = answer.response = answer.feed = None  # Triton frees the inputs after it has answered
             if answer.reply is not None:
@@ -243,6 +299,7 @@ class ServedModel:
             self.operations.close()
         for context in self._session.contexts:
             watchdog.release(context)
+        self._answers.close()
         self._session.close()
 
     def _alone(self, request):
@@ -253,21 +310,23 @@ class ServedModel:
             if rows > self._gears[-1] or self._session.cuts is not None:
                 return None
             batch = self._session.launch(rows, ((feed, 0, 0, rows),))
-            reply, response = self._respond(request, rows)
+            reply, response = self._respond(request, rows, None)
             batch.collect(reply.gets)
         except Exception as error:
-            return self._response(output_tensors=[], error=self._told(error))
-        reply.sent = True
+            return self._response(output_tensors=[], error=self._told(error, request))
         self._sent.append(reply)
+        if reply.sizes and (lacks := self._answers.room(reply.sizes)[1]):
+            return self._response(output_tensors=[], error=self._error(lacks, self._error.UNAVAILABLE))
+        reply.sent = True
         return response
 
-    def _respond(self, request, rows: int) -> tuple[Reply, object]:
+    def _respond(self, request, rows: int, shapes) -> tuple[Reply, object]:
         """(what the rows are to be copied into, the response over it); made while the device works."""
         if self._sent:
             for reply in self._sent:
                 self._answers.give(reply)
             self._sent.clear()
-        reply = self._answers.take(self._answers.wanted(request), rows)
+        reply = self._answers.take(self._answers.wanted(request), rows, shapes)
         return reply, self._response(reply.tensors)
 
     def _final(self, answer: Answer):
@@ -289,13 +348,15 @@ class ServedModel:
                 answer.rows = answer.feed.rows
                 good.append(answer)
             except Exception as error:
-                answer.error = self._told(error)
+                answer.error = self._told(error, answer.request)
         return good
 
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
-        """Which rows run together; a model without rows runs request by request."""
+        """Which rows run together."""
+        if not self._by_rows:
+            return self._plan_shapes(answers)
         cuts = self._session.cuts
-        if not self._by_rows or (len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None):
+        if len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
             return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
         executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)
@@ -304,15 +365,39 @@ class ServedModel:
             for execution in executions
         ]
 
-    def _start(self, flight: Flight) -> Flight:
+    def _plan_shapes(self, answers: Sequence[Answer]) -> list[Flight]:
+        """Requests of one trailing shape run together where the model may be cut by rows, all others by themselves."""
+        flights, together = [], {}
+        for answer in answers:
+            shapes = answer.feed.shapes
+            if group := self._groups.get(trailing(shapes)):
+                answer.shapes = group.output_shapes(answer.rows)
+                together.setdefault(id(group), (group, []))[1].append(answer)
+            else:
+                gear, answer.rows = self._gear_of.get(shapes), 0
+                if gear is not None:
+                    answer.shapes = self._shapes[gear][1]
+                flights.append(Flight(0, ((answer, Part(0, 0, 0, 0)),), gear))
+        for group, members in together.values():
+            for execution in plan([answer.rows for answer in members], group.rows):
+                gear = group.gears[group.rows.index(execution.gear)]
+                parts = [(members[part.request], part) for part in execution.parts]
+                flights.append(Flight(execution.rows, parts, gear))
+        return flights
+
+    def _start(self, flight: Flight, began: float) -> Flight:
         """Copies the rows in and starts the device; waits for a free slot. An error is kept in the flight."""
         try:
-            if not self._by_rows:
-                ((answer, _),) = flight.parts
+            if time.monotonic() - began > ASK_AFTER_S:
+                self._drop_cancelled(flight)
+            if not flight.live:
+                return flight
+            if flight.gear is None:
+                ((answer, _),) = flight.live
                 flight.work = self._session.submit(answer.feed)
                 return flight
-            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.parts]
-            flight.work = self._session.launch(flight.rows, puts)
+            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.live]
+            flight.work = self._session.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
             if flight.work is not None:
@@ -320,77 +405,141 @@ class ServedModel:
             flight.work = error
         return flight
 
-    def _prepare(self, flight: Flight):
+    def _drop_cancelled(self, flight: Flight) -> None:
+        """Takes out what needs no answer any more. None of its requests is answered yet: asking later kills Triton."""
         for answer, _ in flight.parts:
+            asked = getattr(answer.request, "is_cancelled", None)  # not before 23.10
+            if answer.error is None and asked is not None and asked():
+                answer.error = self._told(CancelledError("the request was cancelled before it ran"), answer.request)
+        live = [(answer, part) for answer, part in flight.parts if answer.error is None]
+        if len(live) < len(flight.parts):
+            flight.live, flight.rows = [], 0
+            for answer, part in live:
+                flight.live.append((answer, part._replace(row=flight.rows)))
+                flight.rows += part.count
+
+    def _prepare(self, flight: Flight):
+        for answer, _ in flight.live:
             if answer.response is None:
-                answer.reply, answer.response = self._respond(answer.request, answer.rows)
+                answer.reply, answer.response = self._respond(answer.request, answer.rows, answer.shapes)
 
     def _land(self, flight: Flight) -> None:
         """Waits for the device and copies the rows out. Whatever happens, the flight's parts are no longer awaited."""
         try:
             if isinstance(flight.work, Exception):
                 raise flight.work
-            if self._by_rows:
-                self._copy_rows(flight)
-            else:
+            if not flight.live:
+                return
+            if flight.gear is None:
                 self._take_arrays(flight)
+            else:
+                self._copy_rows(flight)
         except Exception as error:
-            self._fail([answer for answer, _ in flight.parts], error)
+            self._fail([answer for answer, _ in flight.live], error)
         finally:
             for answer, _ in flight.parts:
                 answer.parts -= 1
 
     def _copy_rows(self, flight: Flight):
-        flight.work.collect([get for answer, part in flight.parts for get in answer.reply.gets_of(part)])
+        flight.work.collect([get for answer, part in flight.live for get in answer.reply.gets_of(part)])
 
     def _take_arrays(self, flight: Flight):
         arrays = flight.work.result()
-        for answer, _ in flight.parts:
+        for answer, _ in flight.live:
             outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
+            answer.sizes = [arrays[output.index].nbytes for output in outputs]
             answer.response = self._response(tensors)
 
     def _fail(self, answers: Sequence[Answer], error: Exception):
         for answer in answers:
-            answer.error = self._told(error)
+            answer.error = self._told(error, answer.request)
 
-    def _told(self, error: Exception):
-        """An error as the client is told it. All but the client's own mistakes are logged."""
+    def _told(self, error: Exception, request):
+        """An error as the client is told it; logged with the request's id."""
         if self.operations is not None:
             self.operations.failed(error)
-            if isinstance(error, UnsupportedError) and (reason := self.operations.refusing):
+            if isinstance(error, NotRunningError) and (reason := self.operations.refusing):
                 return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
-        if isinstance(error, RequestError):
-            return self._error(str(error), self._error.INVALID_ARG)
-        self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
-        if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
-            return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
+        text, code = str(error), self._code(error)
+        if code == self._error.INTERNAL and not isinstance(error, AclError):
+            text = f"{type(error).__name__}: {error}"
+        self._failures.log(request, text)
+        return self._error(text, code)
+
+    def _code(self, error: Exception) -> int:
+        if isinstance(error, CancelledError):
+            return self._error.CANCELLED
+        if isinstance(error, TimeoutError | MemoryError | NotRunningError):
+            return self._error.UNAVAILABLE
+        if isinstance(error, UnsupportedError):
+            return self._error.UNSUPPORTED
         if isinstance(error, ValueError) and not isinstance(error, AclError):
-            return self._error(str(error), self._error.INVALID_ARG)
-        known = isinstance(error, AclError)
-        return self._error(str(error) if known else f"{type(error).__name__}: {error}", self._error.INTERNAL)
+            return self._error.INVALID_ARG
+        return self._error.INTERNAL
+
+
+class Pace:
+    """When the device runs out of work, from the shortest times that batches of each size have taken so far."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._running: deque[tuple[object, float]] = deque()  # (size, begin), in the order they run
+        self._ended = 0.0
+        self._took: dict[object, float] = {}
+
+    def begin(self, flight: Flight) -> None:
+        """A batch is about to be started."""
+        with self._changed:
+            self._running.append(((flight.rows, flight.gear), time.monotonic()))
+
+    def end(self, learn: bool) -> None:
+        """The oldest batch is done; `learn`: as it should be."""
+        with self._changed:
+            size, began = self._running.popleft()
+            now = time.monotonic()
+            took = now - max(began, self._ended)
+            if learn:
+                self._took[size] = min(took, self._took.get(size, took))
+            self._ended = now
+            self._changed.notify()
+
+    def wait(self) -> None:
+        """Returns LEAD_S before the batches that run are expected to end; at once where that is not known."""
+        with self._changed:
+            while self._running and (left := self._left()) > 0:
+                self._changed.wait(left)
+
+    def _left(self) -> float:
+        sizes = [size for size, _ in self._running]
+        if not all(size in self._took for size in sizes):
+            return 0
+        end = max(self._running[0][1], self._ended) + sum(self._took[size] for size in sizes)
+        return end - LEAD_S - time.monotonic()
 
 
 class SendingModel(ServedModel):
     """Answers through Triton's response senders, so that several batches are in flight in one process.
 
-    `execute` starts the device and returns once there is a free slot for the next call: so many batches are in flight,
-    and Triton gathers the next one as late as possible. One thread waits for the batches in the order they were
+    `execute` starts the device and returns once there is a free slot for the next call, and not before the one device
+    is about to be idle: so many batches are in flight, and Triton gathers the next one as late, and as full, as
+    possible. One thread waits for the batches in the order they were
     started and sends their answers. Each request gets exactly one answer, and `execute` raises nothing: Triton's server
     does not survive an exception out of `execute` after an answer, nor a second look at an answered request.
     """
 
-    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
-        super().__init__(pb_utils, session, binding, slots)
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1, register: bool = False):
+        super().__init__(pb_utils, session, binding, slots, register)
         self._final_flag = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
         self._flights: SimpleQueue[Flight | None] = SimpleQueue()
         self._free = threading.Semaphore(slots - 1)  # this call's slot is taken already
+        self._pace = Pace() if len(session.device_ids) == 1 else None
         self._thread = threading.Thread(target=self._send_all, name="ge_core answers", daemon=True)
         self._thread.start()
 
     def execute(self, requests: Sequence) -> None:
         """Starts the device; answers are sent when it is done. Blocks until a slot is free for the next call."""
-        answers, flights = [Answer(request) for request in requests], []
+        began, answers, flights = time.monotonic(), [Answer(request) for request in requests], []
         try:
             for answer in answers:
                 answer.sender = answer.request.get_response_sender()
@@ -401,8 +550,12 @@ class SendingModel(ServedModel):
             if answer.error is not None:
                 self._send(answer)
         for flight in flights:
-            self._flights.put(self._start(flight))
+            if self._pace is not None:
+                self._pace.begin(flight)
+            self._flights.put(self._start(flight, began))
             self._free.acquire()
+        if flights and self._pace is not None:
+            self._pace.wait()
 
     def close(self) -> None:
         """Waits for the answers in flight, then frees the device. Calling it again does nothing."""
@@ -413,6 +566,8 @@ class SendingModel(ServedModel):
     def _send_all(self):
         while (flight := self._flights.get()) is not None:
             self._land(flight)
+            if self._pace is not None:
+                self._pace.end(all(answer.error is None for answer, _ in flight.parts))
             for answer, _ in flight.parts:
                 if not answer.parts:
                     self._send(answer)
@@ -421,14 +576,29 @@ class SendingModel(ServedModel):
     def _send(self, answer: Answer):
         reply = answer.reply
         try:
-            if answer.error is None and reply is not None and (lacks := self._answers.lacks_room(reply)):
+            ample, lacks = self._answers.room(answer.new_sizes)
+            if lacks and answer.error is None:
                 answer.error = self._error(lacks, self._error.UNAVAILABLE)
-            answer.sender.send(self._final(answer), self._final_flag)
+            response = self._final(answer)
+            if ample or answer.error is not None:
+                answer.sender.send(response, self._final_flag)
+            else:
+                self._send_in_two(answer.sender, response)
         except Exception as error:
             self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
         if reply is not None:
             self._answers.give(reply)
         answer.request = answer.response = answer.feed = answer.reply = None
+
+    def _send_in_two(self, sender, response):
+        """A failed send with the final flag leaves its client waiting for ever; without it, the flag can still follow,
+        and Triton then tells the client that no answer came. Another message, so only where room is short; and not for
+        errors, of which gRPC clients would not hear.
+        """
+        try:
+            sender.send(response, 0)
+        finally:
+            sender.send(flags=self._final_flag)
 
 
 def _parameters(config: Mapping) -> dict[str, str]:

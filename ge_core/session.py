@@ -3,7 +3,7 @@
 import operator
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -175,6 +175,8 @@ class InferenceSession:
     description : ModelDescription
     budget : ge_core_pyx.slot.Budget
         Bytes taken on each device; None for range models, which grow.
+    output_axes : dict
+        As given, by the names of get_outputs() and get_inputs().
     cuts : list of list of int, or None
         With ``gear_plan="time"``: entry n, how n rows are cut into executions.
 
@@ -224,7 +226,8 @@ class InferenceSession:
         self._executor = executor.Executor(opened, ids, absolute, slots, *limits)
         try:
             self.description = _described(self._executor.description, absolute, opened)
-            self._executor.set_padding(*_padding(self.description, output_axes, pad_value))
+            self.output_axes, pads = _padding(self.description, output_axes, pad_value)
+            self._executor.set_padding(self.output_axes, pads)
             if gear_plan == "time":
                 self._plan_by_time(gear_times_ms)
         except BaseException:
@@ -310,7 +313,7 @@ class InferenceSession:
         """
         return batch.Batch(self._executor, rows, shapes)
 
-    def stage(self, values: list) -> feeds.Feed:
+    def stage(self, values: list, rows: bool = False) -> feeds.Feed:
         """Check one request's inputs and hold them, without a copy, for `Batch.put` (requests gathered in one batch) or
         submit().
 
@@ -318,20 +321,35 @@ class InferenceSession:
         ----------
         values : list of ndarray, buffer or DLPack capsule
             In the order of get_inputs(). They must not change until they were put.
+        rows : bool
+            For gears whose trailing dims vary: whether axis 0 of every input is the batch. Other models know.
 
         Raises
         ------
         ValueError
             A wrong dtype or shape, or inputs with different numbers of rows.
         """
-        return self._executor.stage(values)
+        return self._executor.stage(values, rows)
 
-    def launch(self, rows: int, puts) -> batch.Batch:
+    def launch(self, rows: int, puts, gear: int = -1) -> batch.Batch:
         """Borrow a batch of `rows`, `Batch.put` each (feed, row, first, count) of `puts`, start it and return it.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. `Batch.collect` is its other half.
+
+        Parameters
+        ----------
+        rows : int
+            0 for whole tensors.
+        puts : sequence of (Feed, int, int, int)
+        gear : int
+            Which entry of `gear_shapes` to run; default: by rows, the smallest that holds them.
         """
-        return batch.launch(self._executor, rows, puts)
+        return batch.launch(self._executor, rows, puts, gear)
+
+    @property
+    def gear_shapes(self) -> tuple:
+        """The shapes of (inputs, outputs) of each gear; empty for range models."""
+        return tuple(self._executor.devices[0].slots[0].gears)
 
     def register_memory(self, array) -> batch.Registration:
         """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
@@ -357,9 +375,17 @@ class InferenceSession:
         """
         self._executor.recover()
 
-    def native_handles(self, rows: int) -> dict:
-        """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
-        return self._executor.handles(rows)
+    def native_handles(self, rows: int = 1, *, shapes: Mapping[str, Sequence[int]] | None = None) -> dict:
+        """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile.
+
+        Parameters
+        ----------
+        rows : int
+            Of the gear: the smallest that holds them.
+        shapes : mapping of str to shape, optional
+            Instead of rows, the input shapes of a gear, exactly; ValueError lists the gears when it is none.
+        """
+        return self._executor.handles(rows, shapes)
 
     @property
     def contexts(self) -> list:

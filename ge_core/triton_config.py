@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ge_core_pyx import dtypes
+from ge_core_pyx import dtypes, model
 
 
 class ConfigError(ValueError):
@@ -184,11 +184,28 @@ def _allowed(spec, description) -> list:
 
 
 def _batch_problems(asked: int, description) -> Iterable[str]:
-    if asked > 0 and description.max_rows == 0:
-        yield f"max_batch_size {asked} in config.pbtxt, but no rows in the om: {description.not_rows}"
-    elif asked > description.max_rows:
-        most = f"at most {description.max_rows} in the om{_gears_text(description)}"
-        yield f"max_batch_size {asked} in config.pbtxt, {most}"
+    most, why_not = _most_rows(description)
+    if asked > 0 and most == 0:
+        yield f"max_batch_size {asked} in config.pbtxt, but no rows in the om: {why_not}"
+    elif asked > most:
+        yield f"max_batch_size {asked} in config.pbtxt, at most {most} in the om{_gears_text(description)}"
+
+
+def _most_rows(description) -> tuple[int, str]:
+    """(the largest max_batch_size that may be asked for, why it is 0).
+
+    Gears whose trailing dims vary are cut by rows only if somebody asks: their axis 0 need not be a batch. What can be
+    told of their outputs is told when they are loaded.
+    """
+    if description.gear_kind == "range":
+        return 0, "the om has a range of shapes, and which rows of an output are whose shows only after it has run"
+    if description.gear_kind not in ("image_size", "dims"):
+        return description.max_rows, description.not_rows
+    shapes = [model.input_shapes(description, gear) for gear in description.gears]
+    odd = [inputs for inputs in shapes if not model.common_rows(inputs)]
+    if odd:
+        return 0, f"at gear {_quoted(str(list(shape)) for shape in odd[0])} the inputs differ in axis 0"
+    return max(inputs[0][0] for inputs in shapes), ""
 
 
 def _whole_shapes(config: Mapping, description) -> bool:
@@ -217,7 +234,9 @@ def _dims_entry(spec, batched: bool) -> dict:
 def _contradiction(config: Mapping, description, problems: list[str], inputs: list[Bound], outputs: list[Bound]) -> str:
     own = natural(description)
     asked = config["max_batch_size"]
-    batch = min(asked, own.max_batch_size) if asked or _whole_shapes(config, description) else own.max_batch_size
+    batch = (
+        min(asked, _most_rows(description)[0]) if asked or _whole_shapes(config, description) else own.max_batch_size
+    )
     all_inputs = tuple(inputs) if len(inputs) == len(own.inputs) else own.inputs
     corrected = Binding(batch, all_inputs, tuple(outputs) or own.outputs)
     found = "\n".join(f"  {problem}" for problem in problems)

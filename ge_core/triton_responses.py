@@ -6,19 +6,21 @@ how the worker works, not what it promises, so each tensor is looked at after it
 in the pool, with our shape and dtype, is written there. All others get a tensor of their own for each answer.
 """
 
+import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ge_core import resources
 from ge_core_pyx import dtypes, feeds
 
 KEEP_NBYTES = 64 << 20
-CHECK_NBYTES = 64 << 10  # an answer that takes more new shared memory than this is checked for room first
-SPARE_NBYTES = 1 << 20
+SPARE_NBYTES, AMPLE_NBYTES = 1 << 20, 64 << 20  # left of /dev/shm: too few to send; enough not to think about it
+_MESSAGE_NBYTES = 64 << 10  # what an answer takes of the pool beside its tensors, by far
 _SHM = "/dev/shm/"
 
 
@@ -28,8 +30,12 @@ class Output(NamedTuple):
     name: str  # the client's
     index: int  # the model's
     dtype: str
-    row_shape: tuple[int, ...]
+    row_shape: tuple[int | None, ...]
     multiple: int  # its rows per row of the batch
+
+    def shape(self, rows: int, shapes: Sequence | None) -> tuple[int, ...]:
+        """For so many rows; of models whose trailing dims vary, what `shapes` of all outputs say."""
+        return (rows * self.multiple, *self.row_shape) if shapes is None else shapes[self.index]
 
 
 class Reply:
@@ -40,19 +46,21 @@ class Reply:
     tensors : list of pb_utils.Tensor
     gets : list of tuple
         For `Batch.collect`, when the answer is a batch of its own.
+    sizes : list of int
+        Bytes of the tensors that are not in the pool yet.
     sent : bool
         Whether Triton has had the tensors at least once.
     """
 
     sent = pooled = False
 
-    def __init__(self, outputs: Sequence[Output], rows: int, free: list["Reply"]):
+    def __init__(self, outputs: Sequence[Output], rows: int, shapes: Sequence | None, free: list["Reply"]):
         self.outputs, self.rows, self.free = outputs, rows, free
         self.arrays = [
-            np.empty((rows * one.multiple, *one.row_shape), dtypes.by_name(one.dtype).numpy or "uint16")
-            for one in outputs
+            np.empty(one.shape(rows, shapes), dtypes.by_name(one.dtype).numpy or "uint16") for one in outputs
         ]
-        self.nbytes = sum(array.nbytes for array in self.arrays)
+        self.sizes = [array.nbytes for array in self.arrays]
+        self.nbytes = sum(self.sizes)
         self.aim([feeds.Target(array) for array in self.arrays])
 
     def aim(self, targets: Sequence[feeds.Target]) -> None:
@@ -74,16 +82,20 @@ class Answers:
     outputs : sequence of Output
     keep_nbytes : int
         How much memory replies may hold in all; more are made when needed, but not kept.
+    register : callable, optional
+        `InferenceSession.register_memory`: for devices that write answers into the pool themselves.
     """
 
-    def __init__(self, pb_utils, outputs: Sequence[Output], keep_nbytes: int = KEEP_NBYTES):
+    def __init__(
+        self, pb_utils, outputs: Sequence[Output], keep_nbytes: int = KEEP_NBYTES, register: Callable | None = None
+    ):
         self._tensor = pb_utils.Tensor
         self._all = tuple(outputs)
         self._single = len(outputs) == 1
-        self._free: dict[tuple, list[Reply]] = {}  # by rows and outputs
-        self._whole: dict[int, list[Reply]] = {}  # those with all outputs, by rows
+        self._free: dict[tuple, list[Reply]] = {}  # by size (rows, or the shapes of all outputs) and outputs
+        self._whole: dict[object, list[Reply]] = {}  # those with all outputs, by size
         self._nbytes, self._keep_nbytes = 0, keep_nbytes
-        self._pool = Pool()
+        self._pool = Pool(register)
 
     def wanted(self, request) -> Sequence[Output]:
         """The outputs that a request asks for; Triton has checked that they exist."""
@@ -94,11 +106,21 @@ class Answers:
             return self._all
         return tuple(output for output in self._all if output.name in names)
 
-    def take(self, outputs: Sequence[Output], rows: int) -> Reply:
-        """Tensors for the next answer; nobody else has them until they are given back."""
-        free = self._whole.get(rows) if outputs is self._all else self._free.get((rows, outputs))
+    def take(self, outputs: Sequence[Output], rows: int, shapes: Sequence | None = None) -> Reply:
+        """Tensors for the next answer; nobody else has them until they are given back.
+
+        Parameters
+        ----------
+        outputs : sequence of Output
+        rows : int
+            0 for whole tensors.
+        shapes : sequence of tuple, optional
+            Of all the model's outputs in this answer, where rows alone do not say.
+        """
+        size = rows if shapes is None else shapes
+        free = self._whole.get(size) if outputs is self._all else self._free.get((size, outputs))
         if not free:
-            return self._make(outputs, rows)
+            return self._make(outputs, rows, shapes)
         reply = free.pop()
         if reply.sent and not reply.pooled:
             self._look(reply)
@@ -114,13 +136,27 @@ class Answers:
             return self._tensor.from_dlpack(output.name, feeds.to_capsule(array.view(np.uint16), "bfloat16"))
         return self._tensor(output.name, array)
 
-    def lacks_room(self, reply: Reply) -> str:
-        """Why an answer that takes new shared memory would fail; empty when it would not."""
-        return "" if reply.pooled or reply.nbytes <= CHECK_NBYTES else self._pool.lacks(reply.nbytes)
+    @property
+    def in_place(self) -> bool:
+        """Whether devices write into the pool themselves."""
+        return self._pool.pinned
 
-    def _make(self, outputs, rows):
-        key, known = (rows, self._whole) if outputs is self._all else ((rows, outputs), self._free)
-        reply = Reply(outputs, rows, known.setdefault(key, []))
+    def share(self, feed: feeds.Feed) -> None:
+        """Lets devices read a request in what the pool has grown by."""
+        self._pool.follow(feed.address)
+
+    def close(self) -> None:
+        """Lets go of the pool. Calling it again does nothing."""
+        self._pool.close()
+
+    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
+        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
+        return self._pool.room(sizes)
+
+    def _make(self, outputs, rows, shapes):
+        size = rows if shapes is None else shapes
+        key, known = (size, self._whole) if outputs is self._all else ((size, outputs), self._free)
+        reply = Reply(outputs, rows, shapes, known.setdefault(key, []))
         self._renew(reply)
         self._nbytes += reply.nbytes
         for lists in (self._free, self._whole):
@@ -135,42 +171,81 @@ class Answers:
 
     def _look(self, reply: Reply) -> None:
         """After their first send: into the pool with the copies if the tensors are there, else new ones."""
-        targets = [feeds.Target(tensor.to_dlpack()) for tensor in reply.tensors]
+        targets = [feeds.Target(tensor.to_dlpack(), tensor) for tensor in reply.tensors]
         if all(
             target.dtype == output.dtype and target.shape == array.shape and self._pool.holds(target)
             for target, output, array in zip(targets, reply.outputs, reply.arrays, strict=True)
         ):
             reply.aim(targets)
-            reply.arrays, reply.pooled = None, True
+            reply.arrays, reply.pooled, reply.sizes = None, True, []
         else:
             self._renew(reply)
 
 
 class Pool:
-    """The worker's shared-memory region, as the process itself sees it."""
+    """The worker's shared-memory region, as the process itself sees it.
 
-    def __init__(self):
+    Parameters
+    ----------
+    register : callable, optional
+        Is given each mapping of the region, so that devices can read and write there: see
+        `InferenceSession.register_memory`.
+    """
+
+    def __init__(self, register: Callable | None = None):
+        self._register, self._registrations = register, {}
         self._ranges: list[tuple[int, int]] = []
+        self._growth = resources.pool_settings(os.getppid()).growth
+        self._region: Path | None = None
+        if register is not None:
+            self._map()
+
+    @property
+    def pinned(self) -> bool:
+        """Whether devices can read and write in all of it."""
+        return bool(self._registrations) and all(one.direct for one in self._registrations.values())
 
     def holds(self, target: feeds.Target) -> bool:
         """Whether a tensor's memory lies inside a mapping of the region."""
         if not self._inside(target):
-            self._ranges = _mappings(region())
+            self._map()
         return self._inside(target)
+
+    def follow(self, address: int) -> None:
+        """Looks for new mappings if the region has outgrown those that are known, and none has this address."""
+        if any(first <= address < last for first, last in self._ranges):
+            return
+        if self._region.stat().st_size > max((last - first for first, last in self._ranges), default=0):
+            self._map()
+
+    def _map(self):
+        self._region = self._region or region()
+        self._ranges = _mappings(self._region)
+        for first, last in self._ranges if self._register is not None else ():
+            if first not in self._registrations:
+                self._registrations[first] = self._register((ctypes.c_char * (last - first)).from_address(first))
+
+    def close(self) -> None:
+        """Ends the registrations. Calling it again does nothing."""
+        for registration in self._registrations.values():
+            registration.close()
+        self._registrations, self._register = {}, None
 
     def _inside(self, target):
         return any(first <= target.address and target.address + target.nbytes <= last for first, last in self._ranges)
 
-    def lacks(self, nbytes: int) -> str:
+    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
+        """See Answers.room. Each tensor that the region has no place for makes it grow by whole steps."""
+        own = getattr(sys.modules.get("c_python_backend_utils"), "shared_memory", None)
+        if own is not None and 2 * sum(sizes) + _MESSAGE_NBYTES <= own.free_memory():
+            return True, ""
         status = os.statvfs(_SHM)
         free = status.f_bavail * status.f_frsize
-        if nbytes + SPARE_NBYTES <= free:
-            return ""
-        own = getattr(sys.modules.get("c_python_backend_utils"), "shared_memory", None)
-        if own is not None and 2 * nbytes <= own.free_memory():
-            return ""
-        return (
-            f"the answer needs {nbytes:,} bytes of shared memory and /dev/shm has {free:,}; start the container with a "
+        need = sum(self._growth * (nbytes // self._growth + 1) for nbytes in sizes)
+        if need + SPARE_NBYTES <= free:
+            return need + AMPLE_NBYTES <= free, ""
+        return False, (
+            f"the answer needs {need:,} bytes of shared memory and /dev/shm has {free:,}; start the container with a "
             "larger --shm-size"
         )
 

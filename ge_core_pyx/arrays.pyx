@@ -229,10 +229,10 @@ cdef class Source:
         return True
 
     cdef int check_row(self, Py_buffer* view) except -1:
-        """Every dim after the first equals the model's."""
+        """Every dim after the first equals the model's, where that is known."""
         cdef int i
         for i in range(1, self.ndim):
-            if view.shape[i] != self.shape[i]:
+            if view.shape[i] != self.shape[i] and self.shape[i] >= 0:
                 self.refuse(view)
         return 0
 

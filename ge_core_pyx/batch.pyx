@@ -6,14 +6,15 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, api, usable
+from ge_core_pyx.acl cimport aclError, aclrtContext, api, usable
 from ge_core_pyx.arrays cimport Source, view_of
 from ge_core_pyx.executor cimport Device, Executor
 from ge_core_pyx.feeds cimport Feed, Target
-from ge_core_pyx.slot cimport AWAITED, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.slot cimport AWAITED, Copy, Plan, RangeSlot, Slot, Tensor
 
 import operator
 
+from ge_core_pyx import slot as slots_module
 from ge_core_pyx.arrays import numpy_dtype
 from ge_core_pyx.executor import listed, whole_ms
 
@@ -65,6 +66,8 @@ cdef class Registration:
         return self.pinned
 
     cdef void _release(self) noexcept:
+        if self.pinned and any(slots_module.abandoned(context) for context in self.contexts):
+            return                     # the device may still be reading or writing there
         if self.pinned:
             self.pinned = False
             self.executor.registered.remove(self.span)
@@ -111,11 +114,15 @@ cdef class Batch:
     cdef int plan
     cdef readonly Py_ssize_t rows
     cdef dict _inputs, _outputs
+    cdef bint stays                    # the outputs are left on the device until collect() says where they go
 
-    def __cinit__(self, Executor executor not None, rows, shapes):
+    def __cinit__(self, Executor executor not None, rows, shapes, int gear=-1):
         cdef Py_ssize_t largest = executor.description.max_rows
         if rows is not None:
             rows = operator.index(rows)
+        if gear >= 0:
+            self._take(executor, rows, gear)
+            return
         if shapes is not None:
             self._by_shapes(executor, rows, shapes)
             return
@@ -129,11 +136,17 @@ cdef class Batch:
             rows = largest
         elif not 1 <= rows <= largest:
             raise ValueError(f"rows must be 1..{largest}, got {rows}")
+        self._take(executor, rows, -1)
+
+    cdef int _take(self, Executor executor, Py_ssize_t rows, int gear) except -1:
         self.executor = executor
         self.rows = rows
         self.slot = executor.acquire()
         self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows)
+        self.plan = executor.plan_for(self.slot, rows) if gear < 0 else gear
+        if gear >= self.slot.n_plans or gear >= 0 and rows > <Py_ssize_t>self.slot.plans[gear].rows:
+            raise ValueError(f"gear number {gear} of {executor.path} does not hold {rows} rows")
+        return 0
 
     def _by_shapes(self, Executor executor, rows, shapes):
         specs = executor.description.inputs
@@ -149,10 +162,7 @@ cdef class Batch:
         plan, cut = executor._place(wanted)
         if cut is not None:
             raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self.executor = executor
-        self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
-        self.plan = plan
+        self._take(executor, 0, plan)
         if isinstance(self.slot, RangeSlot):
             (<RangeSlot>self.slot).prepare(wanted)
 
@@ -161,8 +171,9 @@ cdef class Batch:
             raise RuntimeError("the batch is closed")
         return 0
 
-    cdef tuple _shape(self, shape, int multiple):
-        return (self.rows * multiple, *shape[1:]) if self.rows else tuple(shape)
+    cdef tuple _shape(self, shape):
+        """Of this batch's rows, for a tensor of this shape in the whole gear."""
+        return (shape[0] * self.rows // self.slot.plans[self.plan].rows, *shape[1:]) if self.rows else tuple(shape)
 
     @property
     def inputs(self) -> dict:
@@ -175,7 +186,7 @@ cdef class Batch:
             self._inputs = {
                 spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
-                    self._shape(shapes[i], 1), numpy_dtype(spec), False,
+                    self._shape(shapes[i]), numpy_dtype(spec), False,
                 )
                 for i, spec in enumerate(self.executor.description.inputs)
             }
@@ -194,8 +205,7 @@ cdef class Batch:
             self._outputs = {
                 spec.name: view_of(
                     self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i], self.executor.description.row_multiples[i]),
-                    self.executor.output_dtypes[i], True,
+                    self._shape(shapes[i]), self.executor.output_dtypes[i], True,
                 )
                 for i, spec in enumerate(self.executor.output_specs)
             }
@@ -292,6 +302,25 @@ cdef class Batch:
                     count * row_nbytes if self.rows != 0 else tensor.nbytes,
                 )
 
+    cdef Copy _copy(self, int index, Target target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at) except *:
+        """What get() copies."""
+        cdef Tensor* tensor
+        cdef size_t nbytes, offset
+        self.alive()
+        if target is None or not 0 <= index < self.slot.n_outputs:
+            raise ValueError(f"output {index} into {target}: this model has {self.slot.n_outputs} outputs")
+        tensor = &self.slot.plans[self.plan].outputs[index]
+        if count < 0:
+            count = self.rows
+        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
+        offset = at * tensor.row_nbytes
+        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
+            raise ValueError(
+                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
+                f"{target.nbytes} bytes"
+            )
+        return Copy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
+
     def get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
         """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
 
@@ -309,42 +338,64 @@ cdef class Batch:
         ValueError
             Rows outside the batch or the target.
         """
-        cdef Slot slot = self.slot
-        cdef Tensor* tensor
-        cdef char* source
-        cdef char* place
-        cdef size_t nbytes, offset
-        self.alive()
-        if target is None or not 0 <= index < slot.n_outputs:
-            raise ValueError(f"output {index} into {target}: this model has {slot.n_outputs} outputs")
-        tensor = &slot.plans[self.plan].outputs[index]
-        if count < 0:
-            count = self.rows
-        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
-        offset = at * tensor.row_nbytes
-        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
-            raise ValueError(
-                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
-                f"{target.nbytes} bytes"
-            )
-        source = <char*>slot.pinned_output.ptr + tensor.offset + row * tensor.row_nbytes
-        place = target.ptr + offset
+        cdef Copy copy = self._copy(index, target, row, count, at)
+        cdef char* source = <char*>self.slot.pinned_output.ptr + copy.offset
         with nogil:
-            memcpy(place, source, nbytes)
+            memcpy(copy.target, source, copy.nbytes)
 
     def collect(self, gets):
-        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards."""
+        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
+
+        The device itself writes into the targets of a launched batch where all of them lie in registered memory.
+        """
+        cdef Slot slot = self.slot
+        cdef bint in_place = False
         try:
+            if self.stays:
+                in_place = self._fetch(gets)
             self.wait()
-            for index, target, row, count, at in gets:
-                self.get(index, target, row, count, at)
+            if not in_place:
+                for index, target, row, count, at in gets:
+                    self.get(index, target, row, count, at)
+            slot.keep = None
         finally:
             self.close()
 
-    cdef int _start(self, bint finish, Py_buffer* views=NULL, size_t first=0) except -1:
-        """Queue the batch: from the pinned input, or from rows `first` on of `views`."""
+    cdef bint _fetch(self, gets) except -1:
+        """Queue the copy of the outputs that launch() left on the device; whether it goes straight to the targets."""
+        cdef Slot slot = self.slot
+        cdef Copy copy
+        cdef aclrtContext previous
+        cdef aclError rc = 0
+        cdef bint in_place = True
+        self.stays = False
+        for index, target, row, count, at in gets:
+            copy = self._copy(index, target, row, count, at)
+            in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
+        if in_place:
+            slot.keep = (slot.keep, gets)
+            for index, target, row, count, at in gets:
+                copy = self._copy(index, target, row, count, at)
+                if rc == 0:
+                    with nogil:
+                        rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
+        else:
+            with nogil:
+                rc = slot.context.enter(&previous)
+                if rc == 0:
+                    rc = slot.copy_back(self.plan, self.rows)
+                slot.context.leave(previous)
+        if rc != 0:
+            self._fail(rc)
+        return in_place
+
+    cdef int _start(self, bint finish, Feed feed=None, size_t first=0, bint back=True) except -1:
+        """Queue the batch: from the pinned input, or from rows `first` on of a request. `back`: see Slot.start."""
         cdef Slot slot = self.slot
         cdef Plan* plan
+        cdef Py_buffer* views = NULL
+        cdef void** sources = NULL
+        cdef void* addresses[128]
         cdef size_t rows = self.rows
         cdef aclError rc = 0
         cdef int i
@@ -352,18 +403,23 @@ cdef class Batch:
         if acl.forked or self.executor.refusing:
             self.executor._refuse()
         plan = &slot.plans[self.plan]
+        if feed is not None:
+            views = feed.views
+            if first == 0 and self.executor.registered and self.executor._sources(slot, self.plan, views, addresses):
+                sources = addresses
+                slot.keep = feed
         with nogil:
             if slot.in_flight:
                 rc = slot.finish(-1)
             slot.begin()
-            if rows < plan.rows and views == NULL:
+            if 0 < rows < plan.rows and views == NULL:
                 for i in range(slot.n_inputs):
                     slot.fill(
                         i, <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes,
                         (plan.rows - rows) * plan.inputs[i].row_nbytes,
                     )
             if rc == 0:
-                rc = slot.start(self.plan, rows, views, first, NULL)
+                rc = slot.start(self.plan, rows, views if sources == NULL else NULL, first, sources, back)
             if rc == 0 and finish:
                 rc = slot.finish(-1)
         self.executor._count(slot, self.plan, rows)
@@ -435,19 +491,21 @@ cdef class Batch:
         self.close()
 
 
-def launch(Executor executor not None, Py_ssize_t rows, puts) -> Batch:
+def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Batch:
     """See InferenceSession.launch."""
-    cdef Batch batch = Batch.__new__(Batch, executor, rows, None)
+    cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
     cdef Feed feed
+    cdef bint back = not executor.registered
+    batch.stays = not back
     try:
         if len(puts) == 1:
             feed, row, first, count = puts[0]
             if row == 0 and count == rows and first + count <= feed.rows:
-                batch._start(False, feed.views, first)    # which may copy and send it in pieces
+                batch._start(False, feed, first, back)    # which may copy and send it in pieces
                 return batch
         for feed, row, first, count in puts:
             batch.put(feed, row, first, count)
-        batch._start(False)
+        batch._start(False, None, 0, back)
     except BaseException:
         batch.close()
         raise

@@ -212,7 +212,7 @@ cdef class Executor:
         refuse_fork()
         if self.closed:
             raise RuntimeError(f"the session of {self.path} is closed")
-        raise errors.UnsupportedError(
+        raise errors.NotRunningError(
             f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or "
             "close it and open a new one; if that fails too, end the process."
         )
@@ -501,7 +501,7 @@ cdef class Executor:
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
                 slot.begin()
-                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources, True)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
@@ -519,7 +519,7 @@ cdef class Executor:
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1:
         self.executions[plan] += 1
         self.rows_run += rows
-        if slot.plans[plan].rows > rows:
+        if slot.plans[plan].rows > rows > 0:
             self.rows_padded += slot.plans[plan].rows - rows
         return 0
 
@@ -580,7 +580,7 @@ cdef class Executor:
             part.rows = count
             with nogil:
                 slot.begin()
-                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL, True)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -629,7 +629,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL, True)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -703,23 +703,32 @@ cdef class Executor:
         for i in range(slot.n_inputs):
             if <size_t>views[i].len != slot.plans[plan].inputs[i].nbytes:
                 return False
-            address = <size_t>views[i].buf
-            if not any(first <= address and address + views[i].len <= last for first, last in self.registered):
+            if not self.is_registered(<size_t>views[i].buf, views[i].len):
                 return False
             sources[i] = views[i].buf
         return True
 
-    def stage(self, list values) -> Feed:
-        """See InferenceSession.stage."""
-        return Feed.__new__(Feed, self.sources, values, self.by_rows)
+    cdef bint is_registered(self, size_t address, size_t nbytes) noexcept:
+        """Whether the device may read and write there."""
+        return any(first <= address and address + nbytes <= last for first, last in self.registered)
 
-    def handles(self, size_t rows) -> dict:
+    def stage(self, list values, bint rows=False) -> Feed:
+        """See InferenceSession.stage."""
+        return Feed.__new__(Feed, self.sources, values, rows or self.by_rows)
+
+    def handles(self, size_t rows, shapes=None) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
         cdef Slot slot
         if acl.forked or self.refusing:
             self._refuse()
         slot = (<Device>self.devices[0]).slots[0]
-        cdef int plan = self.plan_for(slot, rows)
+        cdef int plan = self.plan_for(slot, rows) if self.max_rows > 0 else slot.n_plans - 1
+        if shapes is not None:
+            asked = tuple(tuple(shapes[spec.name]) for spec in self.description.inputs)
+            if asked not in self.plans_by_shapes:
+                known = " or ".join(str(list(gear)) for gear in self.plans_by_shapes) or "none of a range"
+                raise ValueError(f"shapes: expected the input shapes of a gear, {known}, got {list(asked)}")
+            plan = self.plans_by_shapes[asked]
         cdef Plan* p = &slot.plans[plan]
         if slot.current != plan:
             with slot.context.bound():

@@ -314,6 +314,12 @@ def input_shapes(description, gear) -> tuple:
     return tuple(shapes)
 
 
+def common_rows(shapes) -> int:
+    """Dim 0 of all these shapes; 0 where they differ."""
+    first = {shape[0] if shape else 0 for shape in shapes}
+    return first.pop() if len(first) == 1 else 0
+
+
 def query_size(Context context not None, path) -> tuple:
     """(work, weight) bytes that one load of the om needs on the device; not for range models."""
     cdef size_t work = 0, weight = 0

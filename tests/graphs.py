@@ -60,7 +60,7 @@ def elementwise(folder, dtype, trailing, batch=None, static=None):
     return Graph(folder, nodes, tensors, [("y", dtype, shape), ("z", dtype, doubled)], **options)
 
 
-def convolution(folder, gears=None, ranges=None):
+def convolution(folder, gears=None, ranges=None, images=1):
     """Fully convolutional: any image size, and a pooled vector."""
     rng = np.random.default_rng(0)
     nodes = [
@@ -69,10 +69,10 @@ def convolution(folder, gears=None, ranges=None):
     ]
     options = {"input_shape": f"image:{ranges}"} if ranges else {}
     if gears:
-        options = {"input_shape": "image:1,2,-1,-1", "dynamic_image_size": gears}
+        options = {"input_shape": f"image:{images},2,-1,-1", "dynamic_image_size": gears}
     return Graph(
-        folder, nodes, [("image", "float32", [1, 2, "h", "w_"])],
-        [("map", "float32", [1, 3, "h", "w_"]), ("mean", "float32", [1, 3])],
+        folder, nodes, [("image", "float32", [images, 2, "h", "w_"])],
+        [("map", "float32", [images, 3, "h", "w_"]), ("mean", "float32", [images, 3])],
         {"w": rng.standard_normal((3, 2, 3, 3)).astype("float32")}, **options,
     )  # fmt: skip
 

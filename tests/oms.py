@@ -27,6 +27,29 @@ def write_synthetic(path, inputs, outputs, batch=None, exec_us=None, **rest):
     return Om(path, manifest)
 
 
+def write_shaped(path, inputs, outputs, gears=None, ranges=None, exec_us=None):
+    """An om with gears of other axes than the batch, or ranges; -1 in outputs: a gear's values in turn."""
+
+    def tensors(rows):
+        return [{"name": name, "dtype": dtype, "shape": shape, "tensor": name} for name, dtype, shape in rows]
+
+    outputs = tensors(outputs)
+    for output in outputs if gears else ():
+        values = [value if isinstance(value, list) else [value] for value in gears["values"]]
+        output["gear_shapes"] = [_filled(output["shape"], list(value)) for value in values]
+    manifest = {
+        "schema": 1, "generator": "tests", "soc": "Ascend910B3", "name": path.stem, "kind": "synthetic",
+        "inputs": [tensor | {"format": "ND"} for tensor in tensors(inputs)],
+        "outputs": outputs, "gears": gears, "ranges": ranges, "exec_us": exec_us, "weight_bytes": 0, "work_bytes": 0,
+    }  # fmt: skip
+    om.write(path, manifest)
+    return Om(path, manifest)
+
+
+def _filled(shape, values):
+    return [values.pop(0) if dim == -1 else dim for dim in shape]
+
+
 class Om:
     """An om on disk; `expected` says what a run must return."""
 
@@ -46,9 +69,9 @@ class Om:
         return feeds
 
     def expected(self, feeds):
-        """Outputs for any number of rows: each row as if it ran alone, padded up to a gear."""
+        """Outputs for any number of rows, each as if it ran alone, padded up to a batch gear; or for one gear's."""
         gears = self.manifest["gears"]
-        if not gears:
+        if not gears or gears["kind"] != "batch":
             return list(synthetic.run(self.manifest, feeds).values())
         rows = next(iter(feeds.values())).shape[0]
         largest = max(gears["values"])

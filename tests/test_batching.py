@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge_core.batching import Execution, Part, plan, smallest_gear
+from ge_core.batching import Execution, Part, groups, plan, smallest_gear, trailing
 
 GEARS = (1, 2, 4, 8)
 
@@ -60,3 +60,32 @@ def test_every_row_runs_exactly_once(rows, gears):
     whole = [request for request, count in enumerate(rows) if count <= gears[-1]]
     for request in whole:
         assert sum(part.request == request for execution in executions for part in execution.parts) == 1
+
+
+def shaped(*gears):
+    """(input shapes, output shapes) of gears: ids [n, s] to y [n * 2, s]."""
+    return [(((rows, length),), ((rows * 2, length),)) for rows, length in gears]
+
+
+def test_gears_are_grouped_by_what_follows_the_batch():
+    found = groups(shaped((4, 128), (1, 128), (8, 384), (8, 128)), ["y"])
+    assert list(found) == [((128,),), ((384,),)]
+    assert found[((128,),)][:2] == ([1, 4, 8], [1, 0, 3])
+    assert found[((384,),)][:2] == ([8], [2])
+    assert found[((128,),)].output_shapes(3) == ((6, 128),)
+    assert trailing([(3, 128)]) in found
+
+
+@pytest.mark.parametrize(
+    ("outputs", "says"),
+    [
+        ([(1, 5), (1, 5)], r"output 'y' is \[1, 5\] for inputs \[4, 128\]: it cannot be cut by rows"),
+        ([(1, 5), (8, 5)], r"output 'y' is \[8, 5\] for inputs \[4, 128\]"),
+        ([(1, 1), (4, 4)], r"output 'y' is \[4, 4\] for inputs \[4, 128\]"),
+        ([(), ()], r"output 'y' is \[\] for inputs \[1, 128\]"),
+    ],
+)
+def test_an_output_that_does_not_follow_the_batch_is_named(outputs, says):
+    shapes = [(((rows, 128),), (output,)) for rows, output in zip((1, 4), outputs, strict=True)]
+    with pytest.raises(ValueError, match=says):
+        groups(shapes, ["y"])

@@ -14,16 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from tritonclient.utils import InferenceServerException
 
 import ge_core
 from bench import (
     answers,
     c_path,
+    calling,
     child,
     clients,
     latency,
+    loops,
     models,
     overhead,
+    presets,
     records,
     run,
     serve,
@@ -174,9 +178,21 @@ def test_turns_share_the_calls_and_count_wall_clock():
 
         return run
 
-    found = stats.alternate({"c": path(100, 0), "direct": path(100, 25)}, 25, clock=clock)
-    assert found == {"c": ([100_000] * 25, 2_500_000), "direct": ([100_000] * 25, 3_125_000)}
-    assert sizes[:6] == [2, 2, 3, 3, 2, 2]
+    paths = {"c": stats.turns_of(path(100, 0), clock), "direct": stats.turns_of(path(100, 25), clock)}
+    found = stats.alternate(paths, 25, 6)
+    assert sizes == [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5]
+    assert [turn.wall_ns for turn in found["direct"]] == [500_000] * 5 + [625_000]
+    assert [len(turn.elapsed_ns) for turn in found["c"]] == [4, 4, 4, 4, 4, 5]
+    assert (stats.rate(found["c"]), stats.rate(found["direct"])) == (10_000.0, 8_000.0)
+    assert stats.turn_windows(found["direct"]) == [(8_000.0, 100.0)] * 3
+
+
+def test_turns_make_windows_of_their_rates():
+    turns = [stats.Turn([1000] * 10, wall_ns) for wall_ns in (10_000, 10_000, 12_000, 12_000, 10_000, 10_000)]
+    assert [round(rate) for rate, _ in stats.turn_windows(turns)] == [1_000_000, 833_333, 1_000_000]
+    assert not stats.is_stable(stats.turn_windows(turns))
+    assert stats.is_stable(stats.turn_windows(turns[:2] + turns[4:]))
+    assert len(stats.turn_windows(turns[:2])) == 2
 
 
 @pytest.mark.parametrize(
@@ -185,9 +201,9 @@ def test_turns_share_the_calls_and_count_wall_clock():
         (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
         (latency.QUICK, 0.64, False, 20),
         (latency.QUICK, 0.1, False, 100),
-        (latency.QUICK, 0.001, True, 200),
+        (latency.QUICK, 0.001, True, 2000),
         (latency.QUICK, 5.0, True, 20),
-        (latency.Plan(), 0.001, False, 1000),
+        (latency.Plan(), 0.001, False, 5000),
         (latency.Plan(), 2.0, False, 100),
     ],
 )
@@ -239,26 +255,35 @@ def test_windows_are_taken_until_three_agree_or_the_most_even_ones(levels, most,
     assert [part["c"][0] for part in windows] == (taken or [100, 150, 150])
 
 
-def test_a_run_is_chosen_by_evenness_and_not_by_rate():
+def test_a_turn_is_chosen_by_evenness_and_not_by_rate():
     fast = [0, 1, 2, 3, 5, 7, 9]
     even = [0, 4, 8, 12, 16, 20, 24]
-    runs = [fast, even, fast]
     made = []
 
-    def run():
-        made.append(runs[len(made)])
-        return [1_000_000 * t for t in made[-1]], [1000] * 7
+    def run_of(turns):
+        def run():
+            made.append(turns[len(made) // 2])
+            return loops.Taken([1_000_000 * t for t in made[-1]], [1000] * 7)
 
-    finished, _, stable = throughput.steadiest(run, 3)
-    assert (finished[-1], stable, len(made)) == (24_000_000, True, 2)
+        return run
+
+    runs = {"direct": run_of([fast, even, fast]), "triton": run_of([even, even, fast])}
+    taken = throughput.steadiest(runs, 3)
+    assert {name: found.finished_ns[-1] for name, found in taken.items()} == {
+        "direct": 24_000_000,
+        "triton": 24_000_000,
+    }
+    assert len(made) == 4
     made.clear()
-    finished, _, stable = throughput.steadiest(run, 1)
-    assert (finished[-1], stable) == (9_000_000, False)
+    taken = throughput.steadiest(runs, 1)
+    assert {name: found.finished_ns[-1] for name, found in taken.items()} == {"direct": 9_000_000, "triton": 24_000_000}
 
 
 def test_report_has_the_documented_form(tmp_path):
     report = records.Report(
-        [record()], {"models": []}, [records.Limit("G6a", 0.93, 1.0), records.Limit("G6b", 1.2, 0.9)]
+        [record(samples_ns=[1, 2])],
+        {"models": []},
+        [records.Limit("G6a", 0.93, 1.0), records.Limit("G7", 0.9, 0.99, at_least=True)],
     )
     report.write(tmp_path / "out.json")
     written = json.loads((tmp_path / "out.json").read_text())
@@ -268,8 +293,8 @@ def test_report_has_the_documented_form(tmp_path):
     fields += "p95_us p99_us mean_us rows_per_s stable device host versions"
     assert " ".join(written["records"][0]) == fields
     assert written["limits"] == [
-        {"id": "G6a", "value": 0.93, "limit": 1.0, "ok": True},
-        {"id": "G6b", "value": 1.2, "limit": 0.9, "ok": False},
+        {"id": "G6a", "value": 0.93, "limit": 1.0, "at_least": False, "ok": True},
+        {"id": "G7", "value": 0.9, "limit": 0.99, "at_least": True, "ok": False},
     ]
 
 
@@ -285,6 +310,22 @@ def test_exit_codes(limit, stable, code):
 @pytest.mark.parametrize(("value", "ok"), [(0.97, False), (0.98, True), (1.2, True)])
 def test_a_limit_may_be_a_lower_one(value, ok):
     assert records.Limit("G8a", value, 0.98, at_least=True).ok is ok
+
+
+def test_percentiles_can_be_taken_again_from_the_samples(tmp_path):
+    times = [np.random.default_rng(seed).integers(1000, 90_000_000, 250).tolist() for seed in (0, 1)]
+    rows = [record(batch=seed + 1, samples_ns=times[seed], **stats.summarize(times[seed])) for seed in (0, 1)]
+    report = records.Report(rows)
+    report.write_samples(tmp_path / "samples.npz")
+    written = report.to_dict()["records"]
+    with np.load(tmp_path / "samples.npz") as samples:
+        assert samples.files == [f"00{n} latency direct m batch {n + 1} concurrency 1" for n in (0, 1)]
+        for row, name in zip(written, samples.files, strict=True):
+            assert samples[name].dtype == np.int64
+            assert samples[name].tolist() == times[row["batch"] - 1]
+            for q in (50, 90, 95, 99):
+                assert row[f"p{q}_us"] == pytest.approx(np.percentile(samples[name], q) / 1e3, abs=2e-3)
+    assert "samples_ns" not in written[0]
 
 
 def test_reports_join():
@@ -312,11 +353,42 @@ def test_limits_of_the_llama_preset():
         {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1, "stable": True},
         {"batch": 4, "transport": "grpc+shm"},
     ]
-    found = latency.limits(rows)
+    loaded = {"direct_path": "c", "direct_rows_per_s": 36.0, "triton_rows_per_s": 35.5, "stable": True}
+    loaded |= {"clients": 16, "batch": 8}
+    found = latency.limits("llama7b", rows, loaded)
     assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
         ("G6a batch 1", 0.8, 1.0, True, True),
         ("G6b batch 8", 1.15, 1.1, False, False),
+        ("G7", 0.9861, 0.99, False, True),
     ]
+    assert found[-1].id == "G7: rows/s of 16 clients, better of the two ways / c with batch 8"
+    assert latency.limits("llama7b", [], loaded | {"direct_path": "direct"}) == []
+
+
+def test_limits_of_the_image_preset():
+    rows = [
+        {"batch": 1, "transport": "grpc", "gap_us": 800.0, "gap_to_floor": 0.8, "stable": True},
+        {"batch": 1, "transport": "http", "gap_us": 900.0, "gap_to_floor": 1.01, "stable": False},
+        {"batch": 1, "transport": "http+shm", "gap_us": 900.0, "gap_to_floor": 0.9, "stable": True},
+        {"batch": 1, "transport": "grpc+shm"},
+    ]
+    found = latency.limits("image", rows, {})
+    assert [(limit.id.rpartition(" ")[2], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
+        ("grpc", 0.8, 1.0, True, True),
+        ("http", 1.01, 1.0, False, False),
+    ]
+    assert latency.limits("resnet50", rows, {}) == []
+
+
+def test_the_image_preset_has_the_sizes_of_its_limit_and_names_the_hand_off(tmp_path):
+    options = run.Options(presets=("image",))
+    ((label, (case,)),) = run.groups(options, "cpu", {"soc": "Ascend910B3"}, tmp_path, lambda line: None)
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        outputs = session.run(None, case.rows(1))
+    assert (label, case.name, case.timing) == ("image", "image", f"declared 0 ms; {standin.HAND_OFF}")
+    assert (sum(a.nbytes for a in case.rows(1).values()), sum(a.nbytes for a in outputs)) == (602_112, 4_000)
+    with pytest.raises(models.NotHereError, match="preset image is a synthetic model"):
+        next(run.groups(options, "npu", {"soc": ""}, tmp_path, lambda line: None))
 
 
 def test_a_wrong_answer_is_told():
@@ -387,6 +459,22 @@ def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
             assert calls[path]() > 0
             assert kept() is not None
             assert np.array_equal(kept(), expected) == (path != "c-pinned")
+
+
+def test_c_runs_gears_of_any_axis(tmp_path):
+    try:
+        library = c_path.compile_library(tmp_path)
+    except c_path.CPathError as reason:
+        pytest.skip(str(reason))
+    om = models.synthetic_case("dims", tmp_path, throughput.MIXED["dims"]).om
+    cases = presets.gear_cases("dims", om, "cpu")
+    assert [case.name for case in cases] == ["dims_16", "dims_512", "dims_4096"]
+    with ge_core.InferenceSession(om, runtime="cpu") as session:
+        for case in cases:
+            (expected,) = session.run(None, case.rows(1))
+            output = np.empty_like(expected)
+            c_path.CPath(library, calling.handles(session, case.rows(1)), case.rows(1), {"y": output}).once()()
+            assert np.array_equal(output, expected)
 
 
 def test_other_settings_in_the_server_are_refused():
@@ -511,11 +599,14 @@ def test_live_run_measures_every_path(live):
     ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
     for model, batches in (("tiny", {1, 2}), ("whole", {1})):
         mine = [r for r in report.records if r.model == model and r.bench == "latency"]
+        plain = [("triton-plain", transport) for transport in records.TRANSPORTS] if model == "tiny" else []
         assert {r.batch for r in mine} == batches
         for batch in batches:
             found = [(r.path, r.transport) for r in mine if r.batch == batch]
-            assert sorted(found, key=str) == sorted(ways, key=str)
+            assert sorted(found, key=str) == sorted([*ways, *plain], key=str)
     assert any("tiny batch 2" in line for line in lines)
+    used = [(one["bench"], one["model"], one["devices"][0]["device"]) for one in report.summary["usage"]]
+    assert used == [("latency, most rows/s", "tiny", 0), ("latency, most rows/s", "whole", 0)]
 
 
 def test_live_records_are_complete(live):
@@ -527,6 +618,7 @@ def test_live_records_are_complete(live):
         assert r.p50_us <= r.p90_us <= r.p95_us
         assert r.p99_us is None or r.n >= 100
         assert r.rows_per_s > 0
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.host["cores"] >= 1
         assert {"ge_core", "python", "numpy", "tritonclient", "tritonserver"} <= set(r.versions)
         if r.model == "tiny":
@@ -540,16 +632,26 @@ def test_live_records_are_complete(live):
     json.dumps(report.to_dict())
 
 
-@pytest.mark.parametrize(("model", "number", "rows"), [("tiny", 0, 2), ("whole", 1, 1)])
-def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows):
+@pytest.mark.parametrize(
+    ("model", "number", "rows", "slots"),
+    [("tiny", 0, 2, {"returned": 1, "sender": 2}), ("whole", 1, 1, {"returned": 1})],
+)
+def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows, slots):
     report, _, _ = live
-    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput" and r.model == model}
-    triton, direct = load["triton", "grpc+shm"], load["direct", None]
-    assert (triton.concurrency, triton.batch, triton.n) == (16, 1, TINY.load_batches * rows)
+    mine = [r for r in report.records if r.bench == "throughput" and r.model == model]
+    (direct,) = (r for r in mine if r.path == "direct")
     assert (direct.concurrency, direct.batch, direct.n) == (1, rows, TINY.load_batches)
+    ways = {r.timing.rpartition("responses ")[2]: r for r in mine if r.path == "triton"}
+    assert {way: r.slots for way, r in ways.items()} == slots
+    for r in ways.values():
+        assert (r.transport, r.concurrency, r.batch, r.n) == ("grpc+shm", 16, 1, TINY.load_batches * rows)
     summary = report.summary["models"][number]
     assert summary["model"] == model
-    assert summary["load"]["triton_rows_per_s"] == triton.rows_per_s
+    found = summary["load"]
+    assert {way: one["rows_per_s"] for way, one in found["ways"].items()} == {
+        way: r.rows_per_s for way, r in ways.items()
+    }
+    assert found["triton_rows_per_s"] == ways[found["responses"]].rows_per_s == max(r.rows_per_s for r in ways.values())
     assert {(row["batch"], row["transport"]) for row in summary["gaps"]} == {
         (batch, transport) for batch in range(1, rows + 1) for transport in records.TRANSPORTS
     }
@@ -584,22 +686,116 @@ def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
     assert not re.search(r"(?<![\dp.])\w*…(?!\d|p|-)", text), "a cell is cut off"
 
 
-def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
-    class Refusing:
-        def __init__(self, url):
-            pass
+class RegionServer:
+    """The part of a server that a region needs: refuses the n-th, and says it is in use so many times."""
 
-        def register_system_shared_memory(self, *arguments):
+    def __init__(self, refuses: int | None = None, in_use: int = 0, error: str = "'r' is in use", status: str = "x"):
+        self.refuses, self.in_use, self.error, self.status = refuses, in_use, error, status
+        self.registered, self.asked, self.closed = [], 0, False
+
+    def __call__(self, url):
+        return self
+
+    def register_system_shared_memory(self, name, key, size):
+        if len(self.registered) == self.refuses:
             raise ConnectionError("refused")
+        assert Path(f"/dev/shm{key}").stat().st_size == size
+        self.registered.append(name)
 
-        def close(self):
-            pass
+    def unregister_system_shared_memory(self, name):
+        self.asked += 1
+        if self.in_use:
+            self.in_use -= 1
+            raise InferenceServerException(self.error, self.status)
+        self.registered.remove(name)
 
-    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", Refusing)
+    def close(self):
+        self.closed = True
+
+
+def regions(monkeypatch, server: RegionServer) -> clients.Regions:
+    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", server)
     request = clients.Request("m", {"x": np.zeros((1, 4), np.float32)}, {"y": ((1, 2), np.dtype(np.float32))})
+    try:
+        return clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
+    finally:
+        assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_refused_region_leaves_nothing_behind(monkeypatch, number):
+    server = RegionServer(refuses=number)
     with pytest.raises(ConnectionError, match="refused"):
-        clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
-    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+        regions(monkeypatch, server)
+    assert (server.registered, server.asked, server.closed) == ([], number, True)
+
+
+def test_a_region_in_use_is_asked_for_again(monkeypatch):
+    server = RegionServer(in_use=3)
+    regions(monkeypatch, server).close()
+    assert (server.registered, server.asked, server.closed) == ([], 5, True)
+
+
+@pytest.mark.parametrize(("error", "wait_s"), [("'r' is in use", -1.0), ("no such right", 60.0)])
+def test_a_region_that_stays_is_told_and_the_other_goes(monkeypatch, error, wait_s):
+    monkeypatch.setattr(clients, "RELEASED_WITHIN_S", wait_s)
+    server = RegionServer(error=error)
+    both = regions(monkeypatch, server)
+    server.in_use = 1
+    with pytest.raises(clients.RegionError, match=f"{both.input_region}: {error}"):
+        both.close()
+    assert (server.registered, server.closed) == ([both.input_region], True)
+
+
+def test_regions_go_with_their_server(monkeypatch):
+    server = RegionServer(error="no connection", status="StatusCode.UNAVAILABLE")
+    both = regions(monkeypatch, server)
+    server.in_use = 2
+    both.close()
+    assert (server.asked, server.closed) == (2, True)
+
+
+SECOND_DEVICE = """
+import json, sys
+from pathlib import Path
+import ge_core
+from bench import run, latency, models
+from ge_core_pyx.memory import DeviceBuffer
+
+folder = Path(sys.argv[1])
+model = {"dynamic_batch_size": [1, 2], "inputs": [{"name": "x", "dtype": "int8", "shape": [-1, 8]}]}
+case = models.synthetic_case("m", folder, model | {"outputs": [{"name": "y", "dtype": "int8", "shape": [-1, 4]}]})
+first = ge_core.InferenceSession(case.om, runtime="cpu", device_id=0)
+free, _ = first.contexts[0].memory_info()
+kept = DeviceBuffer(first.contexts[0], free - 4096)  # nothing else fits on the first device
+plan = latency.Plan(
+    seconds=0, first_seconds=0, min_rounds=2, max_rounds=2, load_seconds=0, load_batches=3, warm_up=1, windows=3
+)
+options = run.Options((), case.om, "cpu", 1, (1, 2), ("http+shm",), plan=plan)
+report, _ = run.latency(options, lambda line: None)
+print(json.dumps([[r.bench, r.path, r.batch, r.slots, r.device["ids"]] for r in report.records]))
+"""
+
+
+def test_triton_serves_on_the_device_that_is_measured(tmp_path):
+    config = {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"devices": 2, "hbm_bytes": 134217984}'}
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_DEVICE, str(tmp_path)],
+        cwd=ROOT, env=os.environ | config, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert {tuple(ids) for *_, ids in rows} == {(1,)}
+    served = [row[:4] for row in rows if row[1].startswith("triton")]
+    assert served == [
+        ["latency", "triton", 1, 1],
+        ["latency", "triton-plain", 1, 1],
+        ["latency", "triton", 2, 1],
+        ["latency", "triton-plain", 2, 1],
+        ["throughput", "triton", 1, 1],
+        ["throughput", "triton", 1, 2],
+        ["throughput", "triton-plain", 1, 1],
+    ]
 
 
 # ---- overhead and throughput ----
@@ -637,7 +833,8 @@ def test_a_borrowed_batch_may_be_close_in_either_way(ratio, apart, value, ok):
 
 
 def test_limits_of_the_throughput():
-    rates = [{"slots": n, "rows_per_s": rate, "stable": True} for n, rate in ((1, 240.0), (2, 470.0), (3, 480.0))]
+    known = (("direct", 1, 240.0), ("direct", 2, 470.0), ("direct", 3, 480.0), ("triton", 3, 470.4))
+    rates = [{"path": path, "slots": n, "rows_per_s": rate, "stable": path == "direct"} for path, n, rate in known]
     devices = [{"devices": n, "slots": 2, "rows_per_s": rate, "stable": n == 4} for n, rate in ((1, 200.0), (4, 798.0))]
     summary = {
         "slots": {"bound_rows_per_s": 500.0, "rates": rates},
@@ -647,6 +844,7 @@ def test_limits_of_the_throughput():
     found = throughput.limits(summary)
     assert [(limit.id.split(":")[0], limit.value, limit.ok, limit.stable) for limit in found] == [
         ("G8a", 0.96, False, True),
+        ("G8b", 0.98, True, False),
         ("G9", 3.99, True, False),
         ("G10", 3.0, True, True),
         ("G10", 64, False, True),
@@ -700,6 +898,7 @@ def test_live_overhead_compares_every_path(live_overhead):
     }
     for r in report.records:
         assert (r.bench, r.n, r.slots, r.batch) == ("overhead", 15, 1, 1)
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.device["kind"] == "cpu"
         assert r.timing == "declared 0 ms; stream workers sleep until work comes (futex)"
         assert {"ge_core", "python", "numpy"} <= set(r.versions)
@@ -745,23 +944,23 @@ def live_throughput():
 
 
 def test_live_throughput_measures_slots_and_devices(live_throughput):
-    found = [(r.slots, len(r.device["ids"]), r.concurrency, r.n, r.timing) for r in live_throughput.records]
+    found = [(r.path, r.slots, len(r.device["ids"]), r.concurrency, r.n, r.timing) for r in live_throughput.records]
     engines, execution = "h2d 1 ms, execution 2 ms, d2h 1 ms", "execution 5 ms"
     assert found == [
-        (1, 1, 1, 12, engines),
-        (2, 1, 2, 12, engines),
-        (3, 1, 3, 12, engines),
-        (2, 1, 2, 12, execution),
-        (2, 4, 8, 48, execution),
+        ("direct", 1, 1, 1, 12, engines),
+        ("direct", 2, 1, 2, 12, engines),
+        ("direct", 3, 1, 3, 12, engines),
+        ("triton", 3, 1, 16, 13, engines),
+        ("direct", 2, 1, 2, 12, execution),
+        ("direct", 2, 4, 8, 48, execution),
     ]
-    assert all(
-        r.path == "direct" and r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records
-    )
+    assert all(r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records)
+    assert all(len(r.samples_ns) == r.n for r in live_throughput.records)
     memory = live_throughput.summary["throughput"]["memory"]
     assert (memory["requests"], memory["settled"]) == (60, 40)
     assert memory["growth_bytes"]["counted_device"] == memory["growth_bytes"]["device"] == 0
     assert memory["held_bytes"]["counted_device"] == memory["held_bytes"]["device"] > 0
-    assert [limit.id.split(":")[0] for limit in live_throughput.limits] == ["G8a", "G9", "G10", "G10"]
+    assert [limit.id.split(":")[0] for limit in live_throughput.limits] == ["G8a", "G8b", "G9", "G10", "G10"]
     json.dumps(live_throughput.to_dict())
 
 
@@ -769,7 +968,10 @@ def test_throughput_of_any_om_judges_memory_alone(tmp_path):
     case = models.synthetic_case("any", tmp_path, throughput.MIXED["dims"])
     plan = throughput.Plan(batches=6, attempts=1, requests=20, settled=10)
     report, _ = throughput.throughput(case.om, "cpu", plan=plan, say=lambda line: None)
-    assert [(r.slots, r.batch, r.timing) for r in report.records] == [(n, 1, "declared 0 ms") for n in (1, 2, 3, 2)]
+    assert [(r.path, r.slots, r.batch, r.timing) for r in report.records] == [
+        (path, slots, 1, "declared 0 ms")
+        for path, slots in (("direct", 1), ("direct", 2), ("direct", 3), ("triton", 3), ("direct", 2))
+    ]
     assert [limit.id.split(":")[0] for limit in report.limits] == ["G10", "G10"]
     tables.show(Console(file=io.StringIO()), report, [], check=True)
 

@@ -1,6 +1,8 @@
 """The adapter between Triton and a session, without a server: rows, answers, refusals, device faults."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import graphs
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 from oms import write_synthetic
 from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 
-from ge_core import serving, triton_responses
+import ge_core
+from ge_core import operations, serving, triton_responses
 from ge_core.options import ServingOptions
 from ge_core_pyx import feeds
 
@@ -199,6 +202,25 @@ class TestKeptTensors:
             free = [reply for replies in answers._whole.values() for reply in replies]
             assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes <= 200 + rows * 24
 
+    def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
+        one = served(gears, parameters={"register_memory": "true"})
+        assert one.model._answers.in_place
+        seen = self.rounds(one, gears, pool, 2)
+        queued = stand_in.counter("calls.aclrtMemcpyAsync")
+        seen += self.rounds(one, gears, pool)
+        assert stand_in.counter("calls.aclrtMemcpyAsync") - queued == 4 * (1 + 2)  # the inputs, and each output
+        assert all(tensors[0] is seen[0][0] for tensors in seen)
+        requests = [gears.random(rows, seed=rows) for rows in (3, 9)]
+        assert_right(gears, requests, one.ask(*requests))
+        one.model.close()
+        assert not one.model._answers.in_place
+
+    def test_a_runtime_that_cannot_pin_it_is_said_and_copies(self, gears, served, pool, stand_in):
+        with stand_in.failing("aclrtHostRegisterV2", 200001):
+            one = served(gears, parameters={"register_memory": "true"})
+        assert any("cannot pin Triton's shared memory" in line for line in one.pb_utils.Logger.lines)
+        self.rounds(one, gears, pool)
+
     def test_the_region_is_the_one_the_command_line_names(self, tmp_path, monkeypatch):
         assert triton_responses.region() is None
         assert triton_responses.Pool().holds(feeds.Target(np.empty(1))) is False
@@ -267,6 +289,47 @@ def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, 
     first, bad, last = one.ask(good[0], spoil(gears.random(2, seed=2)), good[1])
     assert (bad.code(), bad.message()) == (TritonError.INVALID_ARG, says)
     assert_right(gears, good, [first, last])
+
+
+def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_in):
+    one = served(gears)
+    requests = [one.request(feeds) for feeds in (gears.random(1), {}, gears.random(2))]
+    for request, number in zip(requests, ("first", "second", ""), strict=True):
+        request.id = number
+    one.pb_utils.Logger.lines.clear()
+    with stand_in.failing("aclmdlExecuteAsync", 107003):
+        one.model.execute(requests)
+    lines = one.pb_utils.Logger.lines
+    assert lines[0].startswith("GE Backend: request second failed: input 'ids' is missing")
+    assert lines[1].startswith("GE Backend: request first failed: aclmdlExecuteAsync returned 107003")
+    assert lines[2].startswith("GE Backend: request without id failed: aclmdlExecuteAsync returned 107003")
+    assert len(lines) == 3
+
+
+def test_a_flood_of_failures_does_not_flood_the_log(monkeypatch):
+    log, now = PbUtils().Logger, [100.0]
+    failures = operations.FailureLog(log)
+    monkeypatch.setattr(operations.time, "monotonic", lambda: now[0])
+    for _ in range(operations.FAILURES_PER_S + 7):
+        failures.log(InferenceRequest({}, []), "no")
+    assert len(log.lines) == operations.FAILURES_PER_S
+    now[0] += 1
+    failures.log(InferenceRequest({}, []), "no")
+    assert log.lines[-2:] == [
+        "GE Backend: 7 more requests failed meanwhile",
+        "GE Backend: request without id failed: no",
+    ]
+
+
+def test_what_no_release_can_do_is_unsupported(gears, served, monkeypatch):
+    one = served(gears)
+
+    def launch(*arguments):
+        raise ge_core.UnsupportedError("AscendCL gave no shape")
+
+    monkeypatch.setattr(one.model._session, "launch", launch)
+    (error,) = one.ask(gears.random(1))
+    assert (error.code(), error.message()) == (TritonError.UNSUPPORTED, "AscendCL gave no shape")
 
 
 def test_bad_requests_alone_touch_no_device(gears, served):
@@ -417,6 +480,35 @@ class TestSender:
         assert not requests[0].sender.answers.empty()
         assert_right(om, feeds, [request.sender.answers.get(timeout=30) for request in requests])
 
+    def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
+        clock, asked = [0.0], []
+        monkeypatch.setattr(serving.time, "monotonic", lambda: clock[0])
+        pace, batch, other = serving.Pace(), serving.Flight(8, ()), serving.Flight(1, ())
+
+        def wait(seconds):
+            asked.append(round(seconds, 6))
+            clock[0] += seconds
+
+        monkeypatch.setattr(pace._changed, "wait", wait)
+        pace.begin(batch)
+        pace.wait()  # how long it takes is not known yet
+        clock[0] = 0.3
+        pace.end(learn=True)
+        for began in (0.3, 0.31):
+            clock[0] = began
+            pace.begin(batch)
+        pace.wait()
+        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - serving.LEAD_S)
+        clock[0] = 0.5
+        pace.end(learn=True)  # 0.2 s: from now on that is the shortest
+        pace.wait()
+        assert asked[1:] == [0.195]
+        pace.end(learn=False)  # a failure says nothing about how long it takes
+        pace.begin(batch)
+        pace.begin(other)
+        pace.wait()
+        assert len(asked) == 2  # of one row nothing is known
+
     def test_rows_beyond_the_largest_gear_are_one_answer(self, gears, sender):
         feeds = [gears.random(20), gears.random(3, seed=1)]
         assert_right(gears, feeds, self.ask(sender(gears), *feeds))
@@ -437,19 +529,38 @@ class TestSender:
         assert_right(gears, [feeds], self.ask(one, feeds))
 
     def test_an_answer_that_shared_memory_has_no_room_for_is_an_error(self, gears, sender, monkeypatch):
-        monkeypatch.setattr(triton_responses, "CHECK_NBYTES", 0)
         monkeypatch.setattr(triton_responses, "SPARE_NBYTES", 1 << 60)
         (failed,) = self.ask(sender(gears), gears.random(1))
         assert failed.code() == TritonError.UNAVAILABLE
         assert "--shm-size" in failed.message()
 
-    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender):
+    def test_room_counts_whole_steps_of_the_pool_for_each_tensor(self, monkeypatch):
+        pool = triton_responses.Pool()
+        free = SimpleNamespace(f_bavail=200, f_frsize=1 << 20)
+        monkeypatch.setattr(triton_responses.os, "statvfs", lambda folder: free)
+        assert pool.room([1, 1 << 20]) == (True, "")  # 1 + 2 MiB
+        free.f_bavail = 66
+        assert pool.room([1, 1 << 20]) == (False, "")
+        free.f_bavail = 3
+        ample, lacks = pool.room([1, 1 << 20])
+        assert not ample and lacks.startswith(
+            "the answer needs 3,145,728 bytes of shared memory and /dev/shm has 3,145,728"
+        )
+        own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
+        monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
+        assert pool.room([1, 1 << 20]) == (True, "")
+
+    @pytest.mark.parametrize("ample", [0, 1 << 60])
+    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
+        monkeypatch.setattr(triton_responses, "AMPLE_NBYTES", ample)
         one = sender(gears)
         request = one.request(gears.random(1))
         request.sender.fails = True
         one.model.execute([request])
         assert_right(gears, [gears.random(2)], self.ask(one, gears.random(2)))
         assert any("could not be sent" in line for line in one.pb_utils.Logger.lines)
+        if ample:  # room was short: the client is told all the same
+            assert request.sender.answers.get(timeout=0).message() == "expected a single response, got 0"
 
     def test_nothing_is_raised_out_of_execute(self, gears, sender):
         one = sender(gears)
@@ -472,6 +583,18 @@ def image(height, width):
 
 def sequence(batch, length):
     return {"ids": np.random.default_rng(length).integers(0, 20, (batch, length))}
+
+
+def asked(one, responses, *feeds):
+    """Answers of one call, whichever way they come."""
+    return received(one, responses, [one.request(feed) for feed in feeds])
+
+
+def received(one, responses, requests):
+    returned = one.model.execute(requests)
+    if responses == "sender":
+        return [request.sender.answers.get(timeout=30) for request in requests]
+    return [answer(response) for response in returned]
 
 
 def assert_close(answers, expected):
@@ -509,15 +632,103 @@ class TestKinds:
         axes = "map:2=image:2,map:3=image:3"
         one = served(graph, parameters={"slots": "2", "output_axes": axes, "responses": responses})
         feeds = [image(8, 8), image(20, 12), image(7, 5), image(8, 8)]
-        requests = [one.request(feed) for feed in feeds]
-        returned = one.model.execute(requests)
-        if responses == "sender":
-            answers = [request.sender.answers.get(timeout=30) for request in requests]
-        else:
-            answers = [answer(response) for response in returned]
+        answers = asked(one, responses, *feeds)
         for number in (0, 1, 3):
             assert_close(answers[number], graph.reference(feeds[number]))
         assert answers[2]["map"].shape[2:] == (7, 5)
+
+    @pytest.mark.parametrize("responses", ["returned", "sender"])
+    def test_requests_of_a_call_are_grouped_by_trailing_shape(self, folder, served, responses):
+        graph = graphs.sequence(folder, gears="1,4;4,4;2,8;4,16")
+        one = served(graph, max_batch_size=4, parameters={"responses": responses, "pad_value": "3"})
+        assert one.config["input"] == [{"name": "ids", "data_type": "TYPE_INT64", "dims": [-1]}]
+        assert one.config["output"] == [{"name": "hidden", "data_type": "TYPE_FP32", "dims": [-1, 4]}]
+        feeds = [sequence(*shape) for shape in [(1, 4), (2, 8), (1, 4), (1, 16), (1, 4), (3, 8)]]
+        before = one.model._session.stats()
+        for feed, answers in zip(feeds, asked(one, responses, *feeds), strict=True):
+            assert_close(answers, graph.reference(feed))
+        after = one.model._session.stats()
+        ran = {gear: after["executions_by_gear"][gear] - count for gear, count in before["executions_by_gear"].items()}
+        assert ran == {"(1, 4)": 0, "(4, 4)": 1, "(2, 8)": 3, "(4, 16)": 1}
+        assert (after["rows"] - before["rows"], after["padded_rows"] - before["padded_rows"]) == (9, 1 + 1 + 3)
+        good, bad, good_too = asked(one, responses, feeds[0], sequence(1, 5), feeds[1])
+        assert_close(good, graph.reference(feeds[0]))
+        assert_close(good_too, graph.reference(feeds[1]))
+        assert (bad.code(), "takes input shapes" in bad.message()) == (TritonError.INVALID_ARG, True)
+
+    def test_requests_between_gears_run_alone_where_padding_was_declared(self, folder, served):
+        graph = graphs.sequence(folder, gears="1,4;4,4;2,8")
+        with pytest.raises(ValueError, match=r"axis 0 must follow axis 0 .* nothing says so of hidden"):
+            served(graph, max_batch_size=4, parameters={"output_axes": "hidden:1=ids:1"})
+        one = served(graph, max_batch_size=4, parameters={"output_axes": "hidden:0=ids:0,hidden:1=ids:1"})
+        feeds = [sequence(1, 4), sequence(1, 3), sequence(2, 4), sequence(2, 5)]
+        for feed, answers in zip(feeds, one.ask(*feeds), strict=True):
+            assert_close(answers, graph.reference(feed))
+
+    @pytest.mark.parametrize("responses", ["returned", "sender"])
+    def test_a_request_that_waited_is_asked_whether_it_is_cancelled(self, folder, served, responses, monkeypatch):
+        graph = graphs.sequence(folder, gears="4,4;4,8;4,16")
+        one = served(graph, max_batch_size=4, parameters={"responses": responses})
+        feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
+
+        def ask(after_s):
+            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            before = one.model._session.stats()
+            requests = [one.request(feed) for feed in feeds]
+            requests[1].cancelled = requests[3].cancelled = True
+            answers = received(one, responses, requests)
+            after = one.model._session.stats()
+            return requests, answers, [after[key] - before[key] for key in ("executions", "rows")]
+
+        requests, answers, ran = ask(3600)
+        assert ([request.asked for request in requests], ran) == ([0, 0, 0, 0], [3, 7])
+        for feed, got in zip(feeds, answers, strict=True):
+            assert_close(got, graph.reference(feed))
+        requests, answers, ran = ask(-1)
+        assert ([request.asked for request in requests], ran) == ([1, 1, 1, 1], [2, 3])
+        for number in (0, 2):
+            assert_close(answers[number], graph.reference(feeds[number]))
+        for number in (1, 3):
+            assert answers[number].code() == TritonError.CANCELLED
+
+    def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
+        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.delattr(InferenceRequest, "is_cancelled")
+        graph = graphs.sequence(folder, gears="4,4;4,8")
+        (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
+        assert_close(answers, graph.reference(sequence(1, 4)))
+
+    def test_an_output_that_does_not_follow_the_batch_is_told_at_load(self, folder, served):
+        mean = graphs.helper.make_node("ReduceMean", ["x"], ["y"], "mean", axes=[0], keepdims=1)
+        tensors = [("x", "float32", ["n", "s"])], [("y", "float32", [1, "s"])]
+        options = {"input_shape": "x:-1,-1", "dynamic_dims": "1,4;4,4", "input_format": "ND"}
+        graph = graphs.Graph(folder, [mean], *tensors, **options)
+        with pytest.raises(ValueError, match=r"output 'y' is \[1, 4\] for inputs \[4, 4\].*; use max_batch_size: 0"):
+            served(graph, max_batch_size=4)
+        assert served(graph).config["max_batch_size"] == 0
+
+    def test_images_of_one_size_run_together_where_the_om_has_rows_for_them(self, folder, served):
+        graph = graphs.convolution(folder, gears="8,8;20,12", images=4)
+        one = served(graph, max_batch_size=4)
+        before = one.model._session.stats()["executions"]
+        images = [image(8, 8)["image"], image(20, 12)["image"], np.repeat(image(8, 8)["image"], 2, axis=0)]
+        answers = one.ask(*({"image": rows} for rows in images))
+        assert one.model._session.stats()["executions"] == before + 2
+        for rows, got in zip(images, answers, strict=True):
+            whole = np.concatenate([rows, np.zeros((4 - len(rows), *rows.shape[1:]), np.float32)])
+            assert_close(got, [expected[: len(rows)] for expected in graph.reference({"image": whole})])
+
+    def test_whole_tensors_are_kept_too(self, folder, served, pool):
+        graph = graphs.sequence(folder, gears="1,4;2,8")
+        one = served(graph)
+        seen = {}
+        for shape in [(1, 4), (2, 8), (1, 4), (2, 8)]:
+            feeds = sequence(*shape)
+            (response,) = one.model.execute([one.request(feeds)])
+            (tensor,) = response.output_tensors()
+            tensor.send(pool)
+            np.testing.assert_allclose(tensor.bits(), graph.reference(feeds)[0], atol=1e-4, rtol=1e-4)
+            assert seen.setdefault(shape, tensor) is tensor
 
     def test_wider_integers_are_converted_if_they_fit(self, folder, served):
         om = write_synthetic(folder / "m.om", [("x", "int32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 2))
@@ -551,7 +762,7 @@ class TestKinds:
     def test_gears_chosen_by_time_cut_a_call(self, folder, served):
         om = write_synthetic(
             folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8),
-            exec_us=[1000, 2000, 50_000],
+            exec_us=[10_000, 11_000, 100_000],
         )  # fmt: skip
         one = served(om, parameters={"gear_plan": "time"})
         before = one.model._session.stats()["executions_by_gear"]["4"]

@@ -71,12 +71,24 @@ parameters: [
   { key: "device_ids" value: { string_value: "0,1" } }
 ]
 """
+PINNED = """\
+backend: "ge"
+max_batch_size: 8
+dynamic_batching { }
+parameters: [ { key: "register_memory" value: { string_value: "true" } } ]
+"""
 SIZES = """\
 backend: "ge"
 parameters: [
   { key: "slots" value: { string_value: "2" } },
   { key: "output_axes" value: { string_value: "map:2=image:2,map:3=image:3" } }
 ]
+"""
+LENGTHS = """\
+backend: "ge"
+max_batch_size: 4
+input [ { name: "ids", data_type: TYPE_INT64, dims: [-1], allow_ragged_batch: true } ]
+dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 5000000 }
 """
 WHOLE = """\
 backend: "ge"
@@ -86,7 +98,7 @@ BATCH_ASKED = 'backend: "ge"\nmax_batch_size: 8\n'
 PARAMETER = 'backend: "ge"\nparameters: [ {{ key: "{}" value: {{ string_value: "{}" }} }} ]\n'
 BERT_OUTPUTS = ["pooled", "label"]
 OUTPUTS = {"image": ["output"], "llama_model": ["logits"], "whole": ["y"]}
-OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain", "sent"), BERT_OUTPUTS)
+OUTPUTS |= dict.fromkeys(("bert_model", "merged", "pinned", "plain", "sent"), BERT_OUTPUTS)
 
 
 def write_graph(path):
@@ -119,13 +131,16 @@ class Repository:
             "whole": write_synthetic(oms / "4.om", [("x", "float32", (4, 3))], [("n:0:y", "float16", (4, 2))]),
             "one": write_synthetic(oms / "1.om", [("x", "float32", (1, 3))], [("n:0:y", "float32", (1, 2))]),
         }
-        self.oms["merged"] = self.oms["plain"] = self.oms["sent"] = self.oms["bert_model"]
+        self.oms |= dict.fromkeys(("merged", "pinned", "plain", "sent"), self.oms["bert_model"])
         self.oms["bf16"] = write_synthetic(
             oms / "bf16.om", [("x", "bfloat16", (-1, 6))], [("y", "bfloat16", (-1, 4))], batch=(1, 4)
         )
         sizes = oms / "sizes"
         sizes.mkdir()
         self.sizes = graphs.convolution(sizes, gears="8,8;20,12")
+        lengths = oms / "lengths"
+        lengths.mkdir()
+        self.lengths = graphs.sequence(lengths, gears="1,4;4,4;2,8")
         self.graph = oms / "graph.onnx"
         write_graph(self.graph)
         compiled = compile_model(
@@ -137,9 +152,11 @@ class Repository:
         self.add("bert_model", self.bert, om=None)
         self.add("merged", MERGED)
         self.add("sent", SENT)
+        self.add("pinned", PINNED)
         self.add("bf16", 'backend: "ge"\n')
         self.add("whole", WHOLE)
         add_model(self.folder, "sizes", SIZES, self.sizes.path)
+        add_model(self.folder, "lengths", LENGTHS, self.lengths.path)
         add_model(self.folder, "graph", 'backend: "ge"\n', compiled.path)
         template = ROOT / "triton_model"
         self.add("plain", (template / "config.pbtxt").read_text())
@@ -193,7 +210,7 @@ def assert_right(om, feeds, answers):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
-@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "plain", "sent"])
+@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "pinned", "plain", "sent"])
 def test_every_model_answers_with_its_rows(server, repository, model, rows):
     om = repository.oms[model]
     feeds = om.random(rows, seed=rows)
@@ -201,7 +218,7 @@ def test_every_model_answers_with_its_rows(server, repository, model, rows):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("model", ["image", "bert_model", "sent"])
+@pytest.mark.parametrize("model", ["image", "bert_model", "pinned", "sent"])
 def test_every_transport_equals_direct(server, repository, model, transport):
     om = repository.oms[model]
     feeds = om.random(4)
@@ -290,7 +307,7 @@ def test_the_log_names_file_runtime_and_device(server, repository):
     assert sorted(re.search(r"device (\d)", line)[1] for line in lines) == ["0", "1"]
 
 
-@pytest.mark.parametrize("model", ["merged", "sent", "bert_model"])
+@pytest.mark.parametrize("model", ["merged", "sent", "pinned", "bert_model"])
 def test_eight_clients_get_their_own_rows(server, repository, model):
     om, rounds = repository.oms[model], 40
 
@@ -341,6 +358,17 @@ def test_image_sizes_are_served_and_padded_where_that_was_declared(server, repos
     assert "takes input shapes" in refused(
         server, "sizes", {"image": np.zeros((1, 2, 21, 5), np.float32)}, ["map"], "grpc"
     )
+
+
+def test_requests_of_other_lengths_share_a_call_and_get_their_own_rows(server, repository):
+    feeds = [{"ids": np.arange(number, number + length)[None]} for number, length in enumerate([4, 8, 4, 8])]
+    with ThreadPoolExecutor(4) as clients:
+        answers = list(clients.map(lambda one: ask(server, "lengths", one, ["hidden"]), feeds))
+    for one, (got,) in zip(feeds, answers, strict=True):
+        np.testing.assert_allclose(got, repository.lengths.reference(one)[0], rtol=0, atol=1e-4)
+    with urllib.request.urlopen(f"http://{server.http}/v2/models/lengths/stats", timeout=10) as answer:
+        stats = json.load(answer)["model_stats"][0]
+    assert (stats["inference_count"], stats["execution_count"]) == (4, 1)
 
 
 def load_error(server, model):

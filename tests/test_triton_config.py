@@ -219,3 +219,36 @@ def test_a_whole_config_pbtxt():
         'output [\n  { name: "logits", data_type: TYPE_FP32, dims: [16, 32000] }\n]\n'
         'parameters: [ { key: "om_model_path" value: { string_value: "/models/llama.om" } } ]\n'
     )
+
+
+GEARS = ((1, 1, 128), (8, 8, 128), (4, 4, 384))
+DIMS = describe(
+    [("ids", "int64", (None, None)), ("scale", "float32", (None, 1))], [("y", "float32", (None, 4))], "dims",
+    tuple((rows, length, also) for rows, also, length in GEARS), not_rows="dims gears",
+)  # fmt: skip
+
+
+def test_gears_of_other_axes_have_rows_for_who_asks():
+    content = config()
+    assert complete(content, DIMS).max_batch_size == 0
+    assert content["input"][0]["dims"] == [-1, -1]
+    content = config(max_batch_size=8)
+    assert complete(content, DIMS).max_batch_size == 8
+    assert [entry["dims"] for entry in content["input"] + content["output"]] == [[-1], [1], [4]]
+    with pytest.raises(
+        ConfigError, match=r"max_batch_size 9 in config.pbtxt, at most 8 in the om .*\n.*\nmax_batch_size: 8"
+    ):
+        bind(config(max_batch_size=9), DIMS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "gears", "says"),
+    [
+        ("dims", ((4, 128, 1),), r"at gear '\[4, 128\]', '\[1, 1\]' the inputs differ in axis 0"),
+        ("range", (), "the om has a range of shapes, .* only after it has run"),
+    ],
+)
+def test_shapes_without_rows_say_why(kind, gears, says):
+    om = describe([("ids", "int64", (None, None)), ("scale", "float32", (None, 1))], [], kind, gears)
+    with pytest.raises(ConfigError, match=f"max_batch_size 4 in config.pbtxt, but no rows in the om: {says}"):
+        bind(config(max_batch_size=4), om)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oms import Om, write_synthetic
+from oms import write_shaped, write_synthetic
 from triton_helpers import add_model, ask
 
 import ge_core
 from ge_core import metrics, options, triton_server
 from ge_core.triton_server import ServerError, TritonServer
-from ge_core_pyx import om as om_file
 
 TEXT = (Path(__file__).parent.parent / "docs" / "triton.md").read_text()
 CONFIGS = {
@@ -20,30 +19,6 @@ CONFIGS = {
     for name, kind, config in re.findall(r"<!-- model: (\w+), om: (\w+) -->\n```\n(.*?)```", TEXT, re.DOTALL)
 }
 GEARS = (1, 2, 4, 8)
-
-
-def shaped(path, inputs, outputs, gears=None, ranges=None):
-    """An om with gears of other axes than the batch."""
-    plain = {"format": "ND"}
-
-    def tensors(rows):
-        return [{"name": name, "dtype": dtype, "shape": shape, "tensor": name} for name, dtype, shape in rows]
-
-    outputs = tensors(outputs)
-    for output in outputs if gears else ():
-        values = [value if isinstance(value, list) else [value] for value in gears["values"]]
-        output["gear_shapes"] = [filled(output["shape"], list(value)) for value in values]
-    manifest = {
-        "schema": 1, "generator": "tests", "soc": "Ascend910B3", "name": path.stem, "kind": "synthetic",
-        "inputs": [tensor | plain for tensor in tensors(inputs)], "outputs": outputs, "gears": gears, "ranges": ranges,
-        "exec_us": None, "weight_bytes": 0, "work_bytes": 0,
-    }  # fmt: skip
-    om_file.write(path, manifest)
-    return Om(path, manifest)
-
-
-def filled(shape, values):
-    return [values.pop(0) if dim == -1 else dim for dim in shape]
 
 
 def make(folder, kind):
@@ -62,14 +37,14 @@ def make(folder, kind):
         return om, om.random(4)
     if kind == "image_size":
         gears = {"kind": "image_size", "values": [[224, 224], [448, 448]]}
-        om = shaped(path, [("image", "float32", [1, 3, -1, -1])], [("boxes", "float32", [1, 100, 6])], gears)
+        om = write_shaped(path, [("image", "float32", [1, 3, -1, -1])], [("boxes", "float32", [1, 100, 6])], gears)
         return om, {"image": np.ones((1, 3, 224, 224), np.float32)}
     if kind == "dims":
-        gears = {"kind": "dims", "values": [[1, 128], [4, 384]]}
-        om = shaped(path, [("input_ids", "int64", [-1, -1])], [("hidden", "float32", [-1, -1, 64])], gears)
+        gears = {"kind": "dims", "values": [[1, 128], [4, 128], [4, 384]]}
+        om = write_shaped(path, [("input_ids", "int64", [-1, -1])], [("hidden", "float32", [-1, -1, 64])], gears)
         return om, {"input_ids": np.ones((4, 384), np.int64)}
     assert kind == "range"
-    om = shaped(path, [("x", "float32", [-1, 3])], [("y", "float32", [-1, 3])], ranges={"x": [[1, 8], [3, 3]]})
+    om = write_shaped(path, [("x", "float32", [-1, 3])], [("y", "float32", [-1, 3])], ranges={"x": [[1, 8], [3, 3]]})
     return om, {"x": np.ones((5, 3), np.float32)}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,11 +14,12 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
-from oms import write_synthetic
+from oms import write_shaped, write_synthetic
 from triton_helpers import add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
@@ -61,6 +63,15 @@ ensemble_scheduling { step [
 WARM = """\
 model_warmup [ { name: "zeros", batch_size: 2,
   inputs { key: "x", value: { data_type: TYPE_FP32, dims: [3], zero_data: true } } } ]
+"""
+
+
+WAITING = """\
+backend: "ge"
+max_batch_size: 2
+input [ { name: "x", data_type: TYPE_FP32, dims: [-1], allow_ragged_batch: true } ]
+output [ { name: "y", data_type: TYPE_FP32, dims: [-1] } ]
+dynamic_batching { preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 10000000 }
 """
 
 
@@ -174,7 +185,8 @@ def refused(server, om, model):
 def test_figures_are_right_under_concurrency(server, repository):
     om = repository.add("counted", "instance_group [ { count: 2, kind: KIND_CPU } ]\ndynamic_batching { }\n" + WARM)
     load(server, "counted")
-    wait_until(lambda: metrics(server, "counted").get(("ge_executions_total", "2"), 0) > 0)  # Triton's own warm-up
+    warm = {("ge_executions_total", "2"): 2, ("ge_rows_total",): 4}  # Triton's own warm-up, of both instances
+    wait_until(lambda: warm.items() <= metrics(server, "counted").items())
     before = metrics(server, "counted")
 
     def one(number):
@@ -338,6 +350,49 @@ def test_a_device_error_is_counted_and_the_next_request_works(server, repository
     for model in load_all:
         wait_until(lambda model=model: metrics(server, model).get(("ge_errors_total", "107003")) == 1)
     unload(server, *load_all)
+
+
+def test_every_client_is_answered_when_shared_memory_is_full():
+    mount = "mount -t tmpfs -o size=24m tmpfs /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("no mount namespace of its own for a small /dev/shm")
+    line = f"{mount} && exec {shlex.quote(sys.executable)} -m pytest -q -p no:cacheprovider tests/full_shm.py"
+    child = subprocess.run(["unshare", "-m", "sh", "-c", line], cwd=ROOT, capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout[-8000:]
+    assert re.search(r"^6 passed", child.stdout, re.M), child.stdout
+
+
+@pytest.mark.parametrize("responses", ["returned", "sender"])
+def test_a_request_that_is_cancelled_while_another_runs_is_not_run(server, repository, responses):
+    gears = {"kind": "dims", "values": [[2, 4], [2, 8]]}
+    tensors = [("x", "float32", [-1, -1])], [("y", "float32", [-1, -1])]
+    om = write_shaped(repository.oms / f"waiting_{responses}.om", *tensors, gears, exec_us=[2_000_000, 10_000])
+    model = f"waiting_{responses}"
+    add_model(
+        repository.models, model, WAITING + parameter("warmup", "false") + parameter("responses", responses), om.path
+    )
+    load(server, model)
+    answers = SimpleQueue()
+    with closing(grpc.InferenceServerClient(server.grpc)) as connection:
+        calls = []
+        for length in (4, 8):
+            tensor = grpc.InferInput("x", [1, length], "FP32")
+            tensor.set_data_from_numpy(np.ones((1, length), np.float32))
+            calls.append(
+                connection.async_infer(model, [tensor], lambda result, error, n=length: answers.put((n, result, error)))
+            )
+            time.sleep(0.3)  # the second completes the batch; both are in the model soon
+        calls[1].cancel()
+        length, _, error = answers.get(timeout=30)
+        assert (length, error.status()) == (8, "StatusCode.CANCELLED")
+        length, result, _ = answers.get(timeout=30)
+        np.testing.assert_array_equal(result.as_numpy("y"), om.expected({"x": np.ones((2, 4), np.float32)})[0][:1])
+    wait_until(lambda: metrics(server, model).get(("ge_errors_total", "CancelledError")) == 1)
+    wait_until(lambda: metrics(server, model)["ge_rows_total",] == 1)
+    ran = {gear: metrics(server, model)["ge_executions_total", gear] for gear in ("2x4", "2x8")}
+    assert ran == {"2x4": 1, "2x8": 0}
+    assert probe(server.http, model).ready
+    unload(server, model)
 
 
 def test_a_time_limit_refuses_at_once_and_ends_by_itself(server, repository):
