@@ -62,7 +62,10 @@ class Build:
 
     def run(self, name, case):
         """What went wrong, or an empty string."""
-        done = self._start([self.programs[name], case, *([self.oms] if name == "mdl" else [])])
+        try:
+            done = self._start([self.programs[name], case, *([self.oms] if name == "mdl" else [])])
+        except subprocess.TimeoutExpired as late:
+            return f"not done after {late.timeout} s"
         return "" if done.returncode == 0 else f"exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
     def _start(self, command):
