@@ -65,7 +65,8 @@ campaign: build
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	PATH=$(BIN):$$PATH cython-lint ge_core_pyx
-	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c tests/conformance/*.cpp
+	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c \
+		tests/conformance/*.cpp tests/conformance/*.h tests/programs/*.cpp
 
 sanitize: build
 	@$(BIN)/python tests/sanitized.py

@@ -47,9 +47,9 @@ def _whole_numbers(text: str, param_hint: str) -> tuple[int, ...]:
 
 
 Preset = Annotated[
-    str | None, typer.Option(help="llama7b,ocr (the default), one of them, resnet50 or bert_base.")
+    str | None, typer.Option(help="llama7b,ocr (the default), one of them, image, resnet50 or bert_base.")
 ]  # fmt: skip
-OnePreset = Annotated[str | None, typer.Option(help="llama7b (the default), ocr, resnet50, bert_base.")]
+OnePreset = Annotated[str | None, typer.Option(help="llama7b (the default), ocr, image, resnet50, bert_base.")]
 Model = Annotated[Path | None, typer.Option(help="An om to measure, with random inputs.")]
 Inputs = Annotated[Path | None, typer.Option(help="An npz with the inputs of --model, by name.")]
 Runtime = Annotated[str | None, typer.Option(help="npu or cpu; default GE_CORE_RUNTIME, else npu.")]
@@ -311,7 +311,8 @@ def everything(
     from bench import overhead, run, stages, throughput
     from bench.records import Report
 
-    options = _latency_options(preset, model, runtime, device, batches, transports, quick)
+    own = "llama7b,image,ocr"
+    options = _latency_options(preset, model, runtime, device, batches, transports, quick, None, own)
     few = batches.partition(",")[0] if quick else batches
     inside = _latency_options(preset, model, runtime, device, few, "grpc+shm", quick, None, "llama7b")
 

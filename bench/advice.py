@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import ge_core
-from bench import load, records, run, settings, stats
+from bench import load, loops, records, run, settings, stats
 from bench.models import Case, NotHereError
 from bench.records import Record, Report
 from bench.settings import Setting
@@ -210,7 +210,7 @@ def _one(options, goal, p99_ms, plan, runtime, device, case: Case, folder: Path,
 
         def measure(setting: Setting, entry: str, clients: int) -> dict:
             with server.loaded(entry):
-                one = load.Clients(case, server.endpoint, entry, transport, session, clients, rows)
+                one = loops.Clients(case, server.endpoint, entry, transport, session, clients, rows)
                 with contextlib.closing(one):
                     least = max(plan.least, 2 * clients)
                     taken = one.closed(clients, plan.seconds, least, max(plan.most, least))

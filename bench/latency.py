@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,11 +13,15 @@ from bench import stats
 from bench.answers import agree
 from bench.c_path import CPath
 from bench.clients import Endpoint, Request, connect
+from bench.loops import Clients
 from bench.models import Case
 from bench.records import Limit, Record, Report
+from bench.settings import Setting
 
 CLIENTS = 16
+WAYS = {"returned": 1, "sender": 2}  # to answer, and the slots of each: Triton gathers the next batch meanwhile
 COLD_FROM_S = 0.002
+HOT_TRANSPORTS = ("grpc", "http", "grpc+shm")
 LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
 
 
@@ -28,16 +30,19 @@ class Plan:
     """How much is measured. `seconds` bounds one model and batch, but at least `min_rounds` are made.
 
     The smallest batch gets 100 rounds, enough for its p99, unless they would take longer than `first_seconds`. Cold
-    floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution.
+    floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution. Where
+    they need none, the rounds are three of at most `windows` windows.
     """
 
     seconds: float = 90.0
     first_seconds: float = 180.0
     min_rounds: int = 100
-    max_rounds: int = 1000
+    max_rounds: int = 5000
     floor_every: int = 1
+    windows: int = 9
     load_seconds: float = 20.0
     load_batches: int = 60
+    load_turns: int = 6
     warm_up: int = 10
     pinned: bool = True
 
@@ -52,10 +57,12 @@ QUICK = Plan(
     seconds=10,
     first_seconds=75,
     min_rounds=20,
-    max_rounds=200,
+    max_rounds=2000,
     floor_every=2,
+    windows=6,
     load_seconds=4,
     load_batches=20,
+    load_turns=3,
     warm_up=3,
     pinned=False,
 )
@@ -142,7 +149,12 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
         round_s = sum((warm[key] + call.pause_s) / call.every for key, call in calls.items())
         rounds = plan.rounds(round_s, smallest)
         bench.say(f"{case.name} batch {batch}: {rounds} rounds of {len(calls)} calls, about {rounds * round_s:.0f} s")
-        samples = stats.interleave(calls, rounds)
+        if pause_s:
+            samples = stats.interleave(calls, rounds)
+        else:
+            size = -(-rounds // stats.WINDOWS)
+            windows = stats.until_stable(lambda: stats.interleave(calls, size), plan.windows)
+            samples = {key: [ns for window in windows for ns in window[key]] for key in calls}
         _check_answers(case, batch, expected, answers, exact)
 
     sizes = {
@@ -193,131 +205,81 @@ def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
     return row
 
 
-def load(bench: Bench, rows: int, transport: str) -> dict:
-    """Measure rows/s: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
+def entries(case: Case, device_id: int) -> dict[str, Setting]:
+    """The entries of a model: one without the batcher; if it can be cut by rows, one with it for each of `WAYS`."""
+    alone = Setting(delay_us=None, first_device=device_id)
+    ways = {f"{case.name}_{way}": replace(alone, delay_us=0, slots=slots) for way, slots in WAYS.items()}
+    return {case.name: alone} | (ways if case.splittable else {})
 
-    The clients use the model's second entry, which has Triton's dynamic batcher; a model that cannot be cut by rows has
-    none, and its clients send the whole input.
+
+def load(bench: Bench, rows: int, transport: str) -> dict:
+    """Measure rows/s in turns: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
+
+    The clients use the entries with Triton's dynamic batcher, of each way to answer; a model that cannot be cut by rows
+    has none, and its clients send the whole input.
     """
     case, plan = bench.case, bench.plan
     inputs = case.rows(rows)
     expected = bench.session.run(None, inputs)
     names = [spec.name for spec in bench.session.get_outputs()]
-    start = time.perf_counter()
-    bench.session.run(None, inputs)
-    batches = max(plan.load_batches, int(plan.load_seconds / (time.perf_counter() - start)))
-    batches = min(batches, 100 * plan.load_batches)
-    bench.say(f"{case.name}: {batches} batches of {rows} back to back, then {CLIENTS} clients over {transport}")
-    sizes = {
-        "bytes_in": sum(array.nbytes for array in inputs.values()),
-        "bytes_out": sum(array.nbytes for array in expected),
-    }
-    paths: dict[str, Callable[[int], list[int]]] = {}
-    if bench.c_library is not None:
-        buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-        paths["c"] = CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers).run
     once = stats.timed(lambda: bench.session.run(None, inputs))
-    paths["direct"] = lambda count: [once() for _ in range(count)]
-    rates: dict[str, float] = {}
-    for path, (elapsed, wall_ns) in stats.alternate(paths, batches).items():
-        rates[path] = rows * len(elapsed) * 1e9 / wall_ns
-        fields = {
-            **sizes,
-            **stats.summarize(elapsed),
-            "rows_per_s": round(rates[path], 3),
-            "stable": stats.is_stable(stats.sequential_windows(elapsed)),
-        }
-        bench.record("throughput", path, None, rows, fields)
+    batches = max(plan.load_batches, min(int(plan.load_seconds * 1e9 / once()), 100 * plan.load_batches))
+    ways = {way: f"{case.name}_{way}" for way in WAYS} if case.splittable else {"returned": case.name}
+    bench.say(f"{case.name}: {batches} batches of {rows} back to back, in turn with {CLIENTS} clients over {transport}")
+    with contextlib.ExitStack() as stack:
+        paths: dict[str, Callable[[int], stats.Turn]] = {}
+        if bench.c_library is not None:
+            buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
+            paths["c"] = stats.turns_of(CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers).run)
+        paths["direct"] = stats.turns_of(lambda count: [once() for _ in range(count)])
+        for way, entry in ways.items():
+            clients = Clients(case, bench.endpoint, entry, transport, bench.session, CLIENTS, 1)
+            stack.callback(clients.close)
+            paths[way] = lambda count, clients=clients: clients.turn(count * rows, rows)
+        taken = stats.alternate(paths, batches, plan.load_turns)
 
-    finished, elapsed = closed_loop(bench, transport, batches * rows, rows)
-    rates["triton"] = stats.completion_rate(finished, rows)
-    fields = {
-        "bytes_in": sizes["bytes_in"] // rows,
-        "bytes_out": sizes["bytes_out"] // rows,
-        **stats.summarize(elapsed),
-        "rows_per_s": round(rates["triton"], 3),
-        "stable": stats.is_stable(stats.concurrent_windows(finished, elapsed)),
-    }
-    bench.record("throughput", "triton", transport, 1, fields, concurrency=CLIENTS)
+    found: dict[str, dict] = {}
+    for path, turns in taken.items():
+        served = path in ways
+        each = 1 if served else rows  # rows of a call
+        fields = {
+            "bytes_in": sum(array.nbytes for array in inputs.values()) * each // rows,
+            "bytes_out": sum(array.nbytes for array in expected) * each // rows,
+            **stats.summarize([ns for turn in turns for ns in turn.elapsed_ns]),
+            "rows_per_s": round(each * stats.rate(turns), 3),
+            "stable": stats.is_stable(stats.turn_windows(turns)),
+        }
+        found[path] = {"rows_per_s": fields["rows_per_s"], "stable": fields["stable"]}
+        more = {"concurrency": CLIENTS, "slots": WAYS[path]} if served else {}
+        more |= {"timing": f"{case.timing}; responses {path}"} if served else {}
+        bench.record("throughput", "triton" if served else path, transport if served else None, each, fields, **more)
+    direct_path, best = "c" if "c" in found else "direct", max(ways, key=lambda way: found[way]["rows_per_s"])
     return {
-        "direct_path": "c" if "c" in rates else "direct",
-        "direct_rows_per_s": round(rates.get("c", rates["direct"]), 3),
-        "session_rows_per_s": round(rates["direct"], 3),
-        "triton_rows_per_s": round(rates["triton"], 3),
+        "direct_path": direct_path,
+        "direct_rows_per_s": found[direct_path]["rows_per_s"],
+        "session_rows_per_s": found["direct"]["rows_per_s"],
+        "triton_rows_per_s": found[best]["rows_per_s"],
+        "responses": best,
+        "stable": found[direct_path]["stable"] and found[best]["stable"],
+        "ways": {way: found[way] for way in ways},
         "transport": transport,
         "clients": CLIENTS,
         "batch": rows,
     }
 
 
-def closed_loop(bench: Bench, transport: str, total: int, burst: int) -> tuple[list[int], list[int]]:
-    """Let 16 clients, each with its own row, send one request after another until `total` are answered.
-
-    Returns the times of completion, ordered, and each request's latency, in nanoseconds. Every answer's beginning is
-    compared with the expected one, the first and the last of each client entirely.
-    """
-    case, exact = bench.case, bench.case.timing.startswith("declared")
-    names = [spec.name for spec in bench.session.get_outputs()]
-    expected = [bench.session.run(None, case.rows(burst, client)) for client in range(CLIENTS)]
-    first_rows = [[array[: len(array) // burst] for array in outputs] for outputs in expected]
-    done: list[tuple[int, int]] = []
-    failures: list[BaseException] = []
-    started = threading.Barrier(CLIENTS)
-    left = threading.Semaphore(total + CLIENTS)
-
-    def client(number: int, caller) -> None:
-        what = f"{case.name}: client {number} of {CLIENTS} over {transport}"
-        wanted = first_rows[number]
-        heads = [array.reshape(-1)[:16] for array in wanted]
-        try:
-            caller.call()
-            agree(wanted, [caller.outputs[name] for name in names], what, exact)
-            started.wait(timeout=60)
-            while not failures and left.acquire(blocking=False):
-                begin = time.perf_counter_ns()
-                caller.call()
-                end = time.perf_counter_ns()
-                done.append((end, end - begin))
-                agree(heads, [caller.outputs[name].reshape(-1)[:16] for name in names], what, exact)
-            agree(wanted, [caller.outputs[name] for name in names], what, exact)
-        except BaseException as error:
-            failures.append(error)
-            started.abort()
-
-    with _callers(bench, transport, names, first_rows) as callers:
-        threads = [threading.Thread(target=client, args=item, daemon=True) for item in enumerate(callers)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except BaseException as interruption:
-            failures.append(interruption)
-            started.abort()
-            for thread in threads:
-                thread.join()
-            raise
-    if failures:
-        raise next((error for error in failures if not isinstance(error, threading.BrokenBarrierError)), failures[0])
-    done.sort()
-    return [end for end, _ in done[:total]], [elapsed for _, elapsed in done[:total]]
+def limits(model: str, rows: list[dict], loaded: dict) -> list[Limit]:
+    """The limits that a preset decides: ``llama7b`` G6a, G6b and G7, ``image`` G5."""
+    if model == "image":
+        judged = {row["transport"]: row for row in rows if "gap_us" in row and row["transport"] in HOT_TRANSPORTS}
+        return [
+            Limit(f"G5: gap / floor, 602,112 B in, 4,000 B out, {over}", row["gap_to_floor"], 1.0, row["stable"])
+            for over, row in judged.items()
+        ]
+    return [*_llama_gap_limits(rows), *_llama_load_limits(loaded)] if model == "llama7b" else []
 
 
-@contextlib.contextmanager
-def _callers(bench: Bench, transport: str, names: list[str], first_rows: list) -> Iterator[list]:
-    with contextlib.ExitStack() as stack:
-        callers = []
-        model = f"{bench.case.name}_batched" if bench.case.splittable else bench.case.name
-        for number, arrays in enumerate(first_rows):
-            shapes = {name: (array.shape, array.dtype) for name, array in zip(names, arrays, strict=True)}
-            request = Request(model, bench.case.rows(1, number), shapes)
-            callers.append(connect(bench.endpoint, request, transport))
-            stack.callback(callers[-1].close)
-        yield callers
-
-
-def limits(rows: list[dict]) -> list[Limit]:
-    """The limits that the llama7b preset's latency decides: G6a over grpc+shm, G6b with the lean client."""
+def _llama_gap_limits(rows: list[dict]) -> list[Limit]:
     judged = {
         (row["transport"], row["batch"]): row for row in rows if "gap_us" in row and row["batch"] in LLAMA_GAP_LIMITS_MS
     }
@@ -331,3 +293,12 @@ def limits(rows: list[dict]) -> list[Limit]:
             what = f"G6b batch {batch}: gap in ms, http+shm"
             found.append(Limit(what, round(row["gap_us"] / 1e3, 3), LLAMA_GAP_LIMITS_MS[batch], row["stable"]))
     return found
+
+
+def _llama_load_limits(loaded: dict) -> list[Limit]:
+    if loaded["direct_path"] != "c":
+        return []
+    way, rows = loaded["responses"], loaded["batch"]
+    what = f"G7: rows/s of {loaded['clients']} clients, responses {way} / c with batch {rows}"
+    value = round(loaded["triton_rows_per_s"] / loaded["direct_rows_per_s"], 4)
+    return [Limit(what, value, 0.99, loaded["stable"], at_least=True)]

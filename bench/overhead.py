@@ -9,7 +9,7 @@ import contextlib
 import functools
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +154,14 @@ def description(name: str) -> dict:
     """Describe one of `STATIC`, a synthetic model without execution time."""
     tensors = zip(("inputs", "outputs"), "xy", STATIC[name], strict=True)
     return {field: [{"name": tensor, "dtype": "float32", "shape": shape}] for field, tensor, shape in tensors}
+
+
+def image_case(runtime: str, folder: Path) -> models.Case:
+    """Compile the larger of `STATIC`, as a preset of other benches; its timing names the stand-in's hand-off."""
+    if runtime == "npu":
+        raise models.NotHereError("the preset image is a synthetic model of the cpu runtime; on an NPU use --model OM")
+    case = models.synthetic_case("image", folder, description("image"))
+    return replace(case, timing=f"{case.timing}; {standin.HAND_OFF}")
 
 
 def _pair(

@@ -160,7 +160,8 @@ def _times(record: Mapping, say=ms) -> tuple[str, ...]:
 
 def _name(record: Mapping) -> str:
     if record["bench"] == "throughput":
-        name = f"{record['path']} ×{record['concurrency']}" if record["transport"] else record["path"]
+        clients = f"{record['path']} ×{record['concurrency']}{', sender' if record['slots'] > 1 else ''}"
+        name = clients if record["transport"] else record["path"]
     else:
         path = "floor*" if record["path"] == "floor" and "pause" in record["timing"] else record["path"]
         name = f"{path} {record['transport'] or ''}".rstrip()
@@ -234,7 +235,8 @@ def _throughput(summary: Mapping) -> list[Section]:
     rows = []
     for what in ("slots", "devices"):
         for one in found[what]["rates"]:
-            name = f"{one['slots']} slots, {one.get('devices', 1)} device(s){mark(one)}"
+            where = ", Triton" if one.get("path") == "triton" else ""
+            name = f"{one['slots']} slots, {one.get('devices', 1)} device(s){where}{mark(one)}"
             rows.append((name, found[what]["timing"], rate(one["rows_per_s"])))
     memory = found["memory"]
     grown = memory["growth_bytes"]
@@ -242,7 +244,7 @@ def _throughput(summary: Mapping) -> list[Section]:
         f"Memory after {memory['requests']:,} requests of mixed sizes, since request {memory['settled']:,}: resident "
         f"{grown['resident'] / 2**20:+.2f} MiB, device {grown['device']:+,} bytes, pinned {grown['pinned']:+,} bytes."
     )
-    blocks = [Table(("submit, without Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
+    blocks = [Table(("submit, or clients of Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
     return [Section("Throughput of slots and devices", found["device"]["name"], blocks)]
 
 

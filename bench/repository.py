@@ -1,4 +1,4 @@
-"""The temporary Triton repository of a run: per model the entry, the same with the batcher, and the floor."""
+"""The temporary Triton repository of a run: stanzas of config.pbtxt, and the floor."""
 
 from __future__ import annotations
 
@@ -33,25 +33,8 @@ def parameters(values: Mapping[str, str]) -> str:
     )
 
 
-def config(
-    name: str, backend: str, max_batch_size: int, session, values: Mapping[str, str], batcher: bool = False
-) -> str:
-    """Return a config.pbtxt with everything spelled out, so that nothing has to be guessed at load."""
-    batched = max_batch_size > 0
-    return (
-        f'name: "{name}"\nbackend: "{backend}"\nmax_batch_size: {max_batch_size}\n'
-        + tensors("input", session.get_inputs(), batched)
-        + tensors("output", session.get_outputs(), batched)
-        + "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
-        + parameters(values)
-        + ("dynamic_batching { }\n" if batcher else "")
-    )
-
-
-def add_model(
-    repository: Path, name: str, om: Path, runtime: str, max_batch_size: int, session, outputs: Mapping[int, list]
-) -> list[str]:
-    """Write the three entries of one model and return their names.
+def add_floor(repository: Path, name: str, max_batch_size: int, session, outputs: Mapping[int, list]) -> None:
+    """Write the entry of a floor.
 
     `outputs` maps a number of rows (0 for a model that cannot be split) to the arrays of a direct run, which give the
     floor its shapes.
@@ -61,16 +44,14 @@ def add_model(
         str(rows): [(name, str(array.dtype), array.shape) for name, array in zip(names, arrays, strict=True)]
         for rows, arrays in outputs.items()
     }
-    model = {"om_model_path": str(om.resolve()), "runtime": runtime}
-    entries = {
-        name: config(name, "ge", max_batch_size, session, model),
-        f"{name}_floor": config(f"{name}_floor", "python", max_batch_size, session, {"outputs": json.dumps(shapes)}),
-    }
-    if max_batch_size > 0:
-        entries[f"{name}_batched"] = config(f"{name}_batched", "ge", max_batch_size, session, model, batcher=True)
-    for entry, text in entries.items():
-        folder = repository / entry
-        (folder / "1").mkdir(parents=True)
-        (folder / "config.pbtxt").write_text(text, encoding="utf-8")
-    shutil.copy(FLOOR_MODEL, repository / f"{name}_floor" / "1" / "model.py")
-    return list(entries)
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(
+        f'name: "{name}"\nbackend: "python"\nmax_batch_size: {max_batch_size}\n'
+        + tensors("input", session.get_inputs(), max_batch_size > 0)
+        + tensors("output", session.get_outputs(), max_batch_size > 0)
+        + "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
+        + parameters({"outputs": json.dumps(shapes)}),
+        encoding="utf-8",
+    )
+    shutil.copy(FLOOR_MODEL, folder / "1" / "model.py")

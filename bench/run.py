@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench import c_path, models, presets, records
+from bench import c_path, models, overhead, presets, records, settings
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.report import UnreadableError
-from bench.repository import add_model
+from bench.repository import add_floor
 from bench.serve import DifferentDeviceError, serve
 from bench.settings import RefusedError
 from ge_core.atc import AtcError, CompileError
@@ -28,7 +28,7 @@ from ge_core_pyx import locate
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
 
 PRESETS = ("llama7b", "ocr")
-MORE_PRESETS = tuple(presets.PRESETS)
+MORE_PRESETS = ("image", *presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
@@ -90,6 +90,8 @@ def groups(
         say(f"{preset}: compiling")
         if preset == "llama7b":
             yield preset, [models.llama_case(runtime, folder)]
+        elif preset == "image":
+            yield preset, [overhead.image_case(runtime, folder)]
         elif preset in presets.PRESETS:
             yield preset, presets.PRESETS[preset](runtime, device["soc"], folder / f"{preset}_models")
         else:
@@ -129,7 +131,9 @@ def _measure_group(
             batches = batches_of(session.description, options.batches)
             outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
             most = session.description.max_rows if case.splittable else 0
-            add_model(repository, case.name, case.om, runtime, most, session, outputs)
+            add_floor(repository, f"{case.name}_floor", most, session, outputs)
+            for entry, setting in measure.entries(case, options.device_id).items():
+                settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
@@ -142,16 +146,17 @@ def _measure_group(
             # C calls get the handles of a number of rows; gears of other axes are out of their reach.
             calls = None if session.description.gears and not case.splittable else library
             bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
-            yield _measure_model(bench, batches, options.transports)
+            found = _measure_model(bench, batches)
+            if options.model is None:  # the limits are those of the bench's own models
+                report.limits += measure.limits(case.name, found["gaps"], found["load"])
+            yield found
 
 
-def _measure_model(bench: measure.Bench, batches: list[int], transports: tuple[str, ...]) -> dict:
-    case = bench.case
+def _measure_model(bench: measure.Bench, batches: list[int]) -> dict:
+    case, transports = bench.case, bench.transports
     transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
     loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
-    if case.name == "llama7b" and case.timing.startswith("declared"):
-        bench.report.limits.extend(measure.limits(gaps))
     return {
         "model": case.name,
         "device": bench.common["device"]["name"],
@@ -169,7 +174,10 @@ def _remarks(case: Case, has_c: bool, loaded: dict) -> list[str]:
     called = "c, the AscendCL calls from C" if has_c else "direct, InferenceSession.run"
     batches = f"batches of {loaded['batch']} back to back" if case.splittable else "back to back"
     clients = f"{loaded['clients']} clients" + (" of one row and its batcher" if case.splittable else "")
+    clients += f", responses {loaded['responses']}"
+    time, _, hand_off = case.timing.partition("; ")
     return [
-        f"execution time {case.timing}; direct AscendCL is {called}",
+        f"execution time {time}; direct AscendCL is {called}",
         f"most requests/s: direct {batches}, Triton with {clients}",
+        *([f"hand-off to the device: {hand_off}"] if hand_off else []),
     ]

@@ -203,23 +203,42 @@ def interleave(
     return samples
 
 
-def alternate(
-    paths: Mapping[str, Callable[[int], list[int]]],
-    count: int,
-    turns: int = 10,
-    clock: Callable[[], int] = time.perf_counter_ns,
-) -> dict[str, tuple[list[int], int]]:
-    """Let each path make `count` calls back to back, in `turns` turns, so that drift hits all alike.
+@dataclass(frozen=True)
+class Turn:
+    """What one path did in its turn: the nanoseconds of each call, and of all by the clock on the wall."""
 
-    A path takes a number of calls and returns the nanoseconds of each. Returns, for each path, those of all calls and
-    the wall-clock nanoseconds of its turns.
-    """
-    samples: dict[str, list[int]] = {name: [] for name in paths}
-    wall_ns = dict.fromkeys(paths, 0)
+    elapsed_ns: list[int]
+    wall_ns: int
+
+
+def turns_of(run: Callable[[int], list[int]], clock: Callable[[], int] = time.perf_counter_ns) -> Callable[[int], Turn]:
+    """Wrap `run`, which makes so many calls back to back and returns each one's nanoseconds."""
+
+    def turn(count: int) -> Turn:
+        start = clock()
+        elapsed = run(count)
+        return Turn(elapsed, clock() - start)
+
+    return turn
+
+
+def alternate(paths: Mapping[str, Callable[[int], Turn]], count: int, turns: int) -> dict[str, list[Turn]]:
+    """Let each path make `count` calls, in `turns` turns, so that drift hits all alike."""
+    taken: dict[str, list[Turn]] = {name: [] for name in paths}
     sizes = [count * (turn + 1) // turns - count * turn // turns for turn in range(turns)]
     for size in filter(None, sizes):
         for name, run in paths.items():
-            start = clock()
-            samples[name] += run(size)
-            wall_ns[name] += clock() - start
-    return {name: (samples[name], wall_ns[name]) for name in paths}
+            taken[name].append(run(size))
+    return taken
+
+
+def rate(turns: Sequence[Turn]) -> float:
+    """Return calls per second of the wall clock of all turns."""
+    return sum(len(turn.elapsed_ns) for turn in turns) * 1e9 / sum(turn.wall_ns for turn in turns)
+
+
+def turn_windows(turns: Sequence[Turn], count: int = WINDOWS) -> list[tuple[float, float]]:
+    """Put consecutive turns together into windows of (calls per second, p50 in µs)."""
+    edges = [len(turns) * i // count for i in range(count + 1)]
+    windows = [turns[a:b] for a, b in itertools.pairwise(edges) if b > a]
+    return [(rate(part), percentile([ns for turn in part for ns in turn.elapsed_ns], 50) / 1e3) for part in windows]

@@ -93,7 +93,8 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 
 def _cells(record: Record) -> list[str]:
     if record.bench == "throughput":
-        name = f"{record.path} ×{record.concurrency}" if record.transport else f"{record.path}, batch {record.batch}"
+        clients = f"{record.path} ×{record.concurrency}{', sender' if record.slots > 1 else ''}"
+        name = clients if record.transport else f"{record.path}, batch {record.batch}"
     else:
         path = "floor*" if record.path == "floor" and "pause" in record.timing else record.path
         name = f"{path} {record.transport or ''}".rstrip()
@@ -150,12 +151,13 @@ def overhead_table(summary: dict, records: list[Record]) -> Table:
 def throughput_table(summary: dict, records: list[Record]) -> Table:
     """Rows/s of slots and devices."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading, justify in (("submit", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
+    for heading, justify in (("", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
         table.add_column(heading, justify=justify, no_wrap=True)
     bound = summary["slots"]["bound_rows_per_s"]
     for rate in summary["slots"]["rates"]:
         compared = f"{rate['rows_per_s'] / bound:.3f} of the engine bound {bound:g}" if bound else ""
-        _rate_row(table, rate, f"{rate['slots']} slot(s)", summary["slots"]["timing"], compared)
+        where = ", Triton" if rate["path"] == "triton" else ""
+        _rate_row(table, rate, f"{rate['slots']} slot(s){where}", summary["slots"]["timing"], compared)
     one = summary["devices"]["rates"][0]["rows_per_s"]
     for rate in summary["devices"]["rates"]:
         name = f"{rate['devices']} device(s), {rate['slots']} slots each"

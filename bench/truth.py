@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ge_core
-from bench import latency, load, models, run, settings, stages, stats
+from bench import latency, load, loops, models, run, settings, stages, stats
 from bench.records import Limit, Report
 from bench.settings import Setting
 from ge_core_pyx import locate
@@ -112,13 +112,13 @@ def _load(case: models.Case, folder: Path, say: Callable[[str], None]) -> list[L
         server = stack.enter_context(settings.serve(repository, "cpu"))
         say(f"known: {overlapped}, {CLIENTS} clients")
         with server.loaded("overlapped"):
-            clients = load.Clients(case, server.endpoint, "overlapped", "http+shm", session, CLIENTS, 1)
+            clients = loops.Clients(case, server.endpoint, "overlapped", "http+shm", session, CLIENTS, 1)
             with contextlib.closing(clients):
                 taken = clients.closed(CLIENTS, 4.0, 20 * largest, 100 * largest)
         bound = largest * 1e3 / EXEC_MS[largest]
         found = [off(f"Triton, {CLIENTS} clients: execution is the bound", taken.per_s(largest), bound, "rows/s")]
         with server.loaded("single"):
-            clients = load.Clients(case, server.endpoint, "single", "http+shm", session, CLIENTS, 1)
+            clients = loops.Clients(case, server.endpoint, "single", "http+shm", session, CLIENTS, 1)
             with contextlib.closing(clients):
                 alone_ns = stats.percentile(clients.closed(1, 2.0, 40, 100).elapsed_ns, 50)
                 due = load.arrivals_ns(BUSY * 1e9 / alone_ns, OPEN_REQUESTS)

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ge_core_pyx.errors import UnsupportedError
 
@@ -16,6 +17,7 @@ DEFAULT_SOC = "Ascend910B3"
 
 Dim = int | tuple[int, int]  # a number, -1 (unknown), or (lower, upper)
 Shape = list[Dim]
+_Dim = TypeVar("_Dim", int, Dim)
 
 
 class CompileError(ValueError):
@@ -366,11 +368,11 @@ def check_placement(option: str, gears: Sequence[tuple[int, ...]], shapes: Mappi
             raise CompileError(f"--{option}: expected {len(places)} number(s) in each gear, got {gear_text(gear)}")
 
 
-def fill(shape: Sequence[int], numbers: list[int]) -> list[int]:
+def fill(shape: Sequence[_Dim], numbers: list[int]) -> list[_Dim | int]:
     return [numbers.pop(0) if dim == -1 else dim for dim in shape]
 
 
-def gear_shapes(kind: str, gear: tuple[int, ...], shapes: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def gear_shapes(kind: str, gear: tuple[int, ...], shapes: Mapping[str, Sequence[_Dim]]) -> dict[str, list[_Dim | int]]:
     """The inputs' shapes at one gear."""
     numbers = list(gear)
     return {name: fill(shape, numbers if kind == "dims" else list(gear)) for name, shape in shapes.items()}

@@ -135,9 +135,9 @@ def _compile_for_cpu(options: dict[str, str], report: Report) -> Compiled:
         raise CompileError(f"--model={source}: {error}") from None
     except OSError as error:
         raise CompileError(f"--output={path}: cannot write the file: {error.strerror or error}") from None
-    compiled = Compiled(path, nbytes, manifest, notes)
-    _report(compiled, report, quiet=options.get("log") in ("error", "null"))
-    return compiled
+    manifest = om.read_manifest(path)
+    _report(path, nbytes, manifest, [] if options.get("log") in ("error", "null") else notes, report)
+    return Compiled(path, nbytes, manifest, notes)
 
 
 def _first_bytes(source: Path) -> bytes:
@@ -173,9 +173,8 @@ def _gears_entry(kind: str, gears: Sequence[tuple[int, ...]]) -> dict[str, Any]:
     return {"kind": kind, "values": [gear[0] if kind == "batch" else list(gear) for gear in gears]}
 
 
-def _report(compiled: Compiled, report: Report, quiet: bool) -> None:
-    manifest = compiled.manifest
-    for note in [] if quiet else compiled.notes:
+def _report(path: Path, nbytes: int, manifest: dict[str, Any], notes: list[str], report: Report) -> None:
+    for note in notes:
         report(f"note: {note}")
     for title, tensors in (("inputs", manifest["inputs"]), ("outputs", manifest["outputs"])):
         for tensor in tensors:
@@ -187,7 +186,7 @@ def _report(compiled: Compiled, report: Report, quiet: bool) -> None:
         report(f"{'gears':8}{gears['kind']}  {separator.join(map(str, rows))}")
     for name, bounds in (manifest["ranges"] or {}).items():
         report(f"{'ranges':8}{name}  {','.join(f'{a}~{b}' if a != b else str(a) for a, b in bounds)}")
-    report(f"{'om':8}{compiled.path}  {compiled.nbytes:,} bytes  {manifest['soc']}, for the cpu runtime")
+    report(f"{'om':8}{path}  {nbytes:,} bytes  {manifest['soc']}, for the cpu runtime")
     report("ATC run success (the CPU implementation's compiler; this om does not run on an NPU)")
 
 
@@ -474,7 +473,7 @@ class _Graph:
             return dict.fromkeys(tensors, _output_type(text))
         if "out_nodes" not in self.options:
             raise CompileError(f"--output_type={text}: types of single outputs need --out_nodes")
-        aliases = {}
+        aliases: dict[str, str] = {}
         for tensor, full in zip(tensors, names, strict=True):
             aliases |= {tensor: tensor, full: tensor, full.removesuffix(f":{tensor}"): tensor}
         types = {}
@@ -496,10 +495,8 @@ class _Graph:
 
     # Shapes.
 
-    def _plan(
-        self, declared: dict[str, list | None], soc: str
-    ) -> tuple[dict[str, Shape], str | None, list[tuple[int, ...]]]:
-        """Shapes of the inputs, and the gear option with its gears in ascending order."""
+    def _plan(self, declared: dict[str, list | None], soc: str) -> tuple[dict[str, Shape], str, list[tuple[int, ...]]]:
+        """Shapes of the inputs, and the gear option (or "") with its gears in ascending order."""
         options = self.options
         dynamic = [name for name in atc.GEAR_OPTIONS if options.get(name)]
         exclusive = dynamic + (["input_shape_range"] if options.get("input_shape_range") else [])
@@ -519,7 +516,7 @@ class _Graph:
             given = dict(zip(declared, given, strict=False))
         shapes = self._merge(given, declared)
         if not dynamic:
-            return shapes, None, []
+            return shapes, "", []
         (option,) = dynamic
         if any(isinstance(dim, tuple) for shape in shapes.values() for dim in shape):
             raise CompileError(
@@ -577,7 +574,7 @@ class _Graph:
         )
 
     def _infer(
-        self, openvino, model, shapes: Mapping[str, Shape], outputs: list[dict], gear: tuple[int, ...] = ()
+        self, openvino, model, shapes: Mapping[str, Sequence[Dim]], outputs: list[dict], gear: tuple[int, ...] = ()
     ) -> list[list[int]]:
         """The outputs' shapes, -1 for what stays unknown, when the inputs have these shapes."""
         sized = model.clone()
@@ -741,7 +738,7 @@ def _synthetic_manifest(description: Any, soc: str | None) -> dict[str, Any]:
     inputs = _description_tensors(description, "inputs", ("name", "dtype", "shape"))
     outputs = _description_tensors(description, "outputs", ("name", "dtype", "shape"), ("gear_shapes",))
     option, gears, order = _description_gears(description, inputs, str(soc))
-    kind = atc.GEAR_OPTIONS.get(option)
+    kind = atc.GEAR_OPTIONS.get(option, "")
     for tensor in inputs:
         tensor |= {"format": "NCHW" if len(tensor["shape"]) == 4 else "ND", "tensor": tensor["name"]}
     for tensor in outputs:
@@ -782,10 +779,8 @@ def _description_tensors(
     return [dict(tensor) for tensor in tensors]
 
 
-def _description_gears(
-    description: dict, inputs: list[dict], soc: str
-) -> tuple[str | None, list[tuple[int, ...]], list[int]]:
-    """The gear option, its gears in ascending order, and where each of them stood in the description."""
+def _description_gears(description: dict, inputs: list[dict], soc: str) -> tuple[str, list[tuple[int, ...]], list[int]]:
+    """The gear option or "", its gears in ascending order, and where each of them stood in the description."""
     given = [name for name in atc.GEAR_OPTIONS if description.get(name) is not None]
     shapes = {str(tensor["name"]): tensor["shape"] for tensor in inputs}
     if len(given) > 1:
@@ -793,7 +788,7 @@ def _description_gears(
     if not given:
         if any(-1 in shape for shape in shapes.values()):
             raise CompileError(f"-1 in {atc.shapes_text(shapes)} needs gears: add dynamic_batch_size or another")
-        return None, [], []
+        return "", [], []
     (option,) = given
     values = description[option]
     if option == "dynamic_batch_size" and isinstance(values, list):

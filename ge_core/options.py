@@ -45,6 +45,9 @@ class ServingOptions:
         What padded places hold.
     output_axes : dict
         For oms with gears of other axes than the batch: {output: {axis: (input, axis)}}.
+    register_memory : bool
+        Whether devices read requests and write answers in Triton's shared memory, without a copy of ours, where the
+        runtime can pin that (aclrtHostRegisterV2).
     cast_inputs : str
         ``refused``, or ``checked``: inputs of a wider or narrower type of the same sort are converted, values that do
         not fit are refused.
@@ -64,6 +67,7 @@ class ServingOptions:
     gear_plan: str = "smallest"
     pad_value: object = 0
     output_axes: object = None
+    register_memory: bool = False
     cast_inputs: str = "refused"
     golden: str | None = None
     tp_size: int = 1
@@ -170,6 +174,7 @@ PARAMETERS: dict[str, Callable[[str], object]] = {
     "gear_plan": _one_of("smallest", "time"),
     "pad_value": _pad_value,
     "output_axes": _output_axes,
+    "register_memory": _flag,
     "cast_inputs": _one_of("refused", "checked"),
     "golden": _path,
     "tp_size": _only(1, Refusal("one om runs on one device", "compile the model for one device")),

@@ -25,6 +25,10 @@ from ge_core_pyx.errors import AclError, NotRunningError, UnsupportedError
 ASK_AFTER_S = 0.005
 
 
+# How long before the device would be idle the next batch is asked for: its way through Triton and into a slot.
+LEAD_S = 0.005
+
+
 class CancelledError(Exception):
     """Its client does not want the answer any more."""
 
@@ -97,7 +101,7 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     try:
         kind = SendingModel if settings.responses == "sender" else ServedModel
         binding = triton_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
-        served = kind(pb_utils, session, binding, settings.slots * len(devices))
+        served = kind(pb_utils, session, binding, settings.slots * len(devices), settings.register_memory)
         times = warmup.warm_up(session, settings.slots * len(devices)) if settings.warmup else {}
         _log_load(pb_utils.Logger, config, session, settings, times)
         served.operations = operations.begin(pb_utils, args, settings, session, instance, times)
@@ -207,9 +211,11 @@ class ServedModel:
     binding : ge_core.triton_config.Binding
     slots : int
         Executions in flight at once.
+    register : bool
+        Whether devices read requests and write answers in Triton's shared memory where the runtime can pin that.
     """
 
-    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1, register: bool = False):
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
         self._log, self._failures = pb_utils.Logger, operations.FailureLog(pb_utils.Logger)
         self._session, self._slots = session, slots
@@ -224,7 +230,13 @@ class ServedModel:
             self._groups = self._group(session)
         self._reader = Reader(session, binding)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
-        self._answers = Answers(pb_utils, [self._output(bound, places) for bound in binding.outputs])
+        outputs = [self._output(bound, places) for bound in binding.outputs]
+        self._answers = Answers(pb_utils, outputs, register=session.register_memory if register else None)
+        if register and not self._answers.in_place:
+            self._log.log_warn(
+                "GE Backend: register_memory: this runtime cannot pin Triton's shared memory (aclrtHostRegisterV2, "
+                "CANN 9); requests and answers are copied as without it"
+            )
         self._input_names = tuple(spec.name for spec in description.inputs)
         self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:
@@ -287,6 +299,7 @@ class ServedModel:
             self.operations.close()
         for context in self._session.contexts:
             watchdog.release(context)
+        self._answers.close()
         self._session.close()
 
     def _alone(self, request):
@@ -466,20 +479,61 @@ class ServedModel:
         return self._error.INTERNAL
 
 
+class Pace:
+    """When the device runs out of work, from the shortest times that batches of each size have taken so far."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._running: deque[tuple[object, float]] = deque()  # (size, begin), in the order they run
+        self._ended = 0.0
+        self._took: dict[object, float] = {}
+
+    def begin(self, flight: Flight) -> None:
+        """A batch is about to be started."""
+        with self._changed:
+            self._running.append(((flight.rows, flight.gear), time.monotonic()))
+
+    def end(self, learn: bool) -> None:
+        """The oldest batch is done; `learn`: as it should be."""
+        with self._changed:
+            size, began = self._running.popleft()
+            now = time.monotonic()
+            took = now - max(began, self._ended)
+            if learn:
+                self._took[size] = min(took, self._took.get(size, took))
+            self._ended = now
+            self._changed.notify()
+
+    def wait(self) -> None:
+        """Returns LEAD_S before the batches that run are expected to end; at once where that is not known."""
+        with self._changed:
+            while self._running and (left := self._left()) > 0:
+                self._changed.wait(left)
+
+    def _left(self) -> float:
+        sizes = [size for size, _ in self._running]
+        if not all(size in self._took for size in sizes):
+            return 0
+        end = max(self._running[0][1], self._ended) + sum(self._took[size] for size in sizes)
+        return end - LEAD_S - time.monotonic()
+
+
 class SendingModel(ServedModel):
     """Answers through Triton's response senders, so that several batches are in flight in one process.
 
-    `execute` starts the device and returns once there is a free slot for the next call: so many batches are in flight,
-    and Triton gathers the next one as late as possible. One thread waits for the batches in the order they were
+    `execute` starts the device and returns once there is a free slot for the next call, and not before the one device
+    is about to be idle: so many batches are in flight, and Triton gathers the next one as late, and as full, as
+    possible. One thread waits for the batches in the order they were
     started and sends their answers. Each request gets exactly one answer, and `execute` raises nothing: Triton's server
     does not survive an exception out of `execute` after an answer, nor a second look at an answered request.
     """
 
-    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1):
-        super().__init__(pb_utils, session, binding, slots)
+    def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1, register: bool = False):
+        super().__init__(pb_utils, session, binding, slots, register)
         self._final_flag = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
         self._flights: SimpleQueue[Flight | None] = SimpleQueue()
         self._free = threading.Semaphore(slots - 1)  # this call's slot is taken already
+        self._pace = Pace() if len(session.device_ids) == 1 else None
         self._thread = threading.Thread(target=self._send_all, name="ge_core answers", daemon=True)
         self._thread.start()
 
@@ -496,8 +550,12 @@ class SendingModel(ServedModel):
             if answer.error is not None:
                 self._send(answer)
         for flight in flights:
+            if self._pace is not None:
+                self._pace.begin(flight)
             self._flights.put(self._start(flight, began))
             self._free.acquire()
+        if flights and self._pace is not None:
+            self._pace.wait()
 
     def close(self) -> None:
         """Waits for the answers in flight, then frees the device. Calling it again does nothing."""
@@ -508,6 +566,8 @@ class SendingModel(ServedModel):
     def _send_all(self):
         while (flight := self._flights.get()) is not None:
             self._land(flight)
+            if self._pace is not None:
+                self._pace.end(all(answer.error is None for answer, _ in flight.parts))
             for answer, _ in flight.parts:
                 if not answer.parts:
                     self._send(answer)

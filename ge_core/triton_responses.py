@@ -6,9 +6,10 @@ how the worker works, not what it promises, so each tensor is looked at after it
 in the pool, with our shape and dtype, is written there. All others get a tensor of their own for each answer.
 """
 
+import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,16 +82,20 @@ class Answers:
     outputs : sequence of Output
     keep_nbytes : int
         How much memory replies may hold in all; more are made when needed, but not kept.
+    register : callable, optional
+        `InferenceSession.register_memory`: for devices that write answers into the pool themselves.
     """
 
-    def __init__(self, pb_utils, outputs: Sequence[Output], keep_nbytes: int = KEEP_NBYTES):
+    def __init__(
+        self, pb_utils, outputs: Sequence[Output], keep_nbytes: int = KEEP_NBYTES, register: Callable | None = None
+    ):
         self._tensor = pb_utils.Tensor
         self._all = tuple(outputs)
         self._single = len(outputs) == 1
         self._free: dict[tuple, list[Reply]] = {}  # by size (rows, or the shapes of all outputs) and outputs
         self._whole: dict[object, list[Reply]] = {}  # those with all outputs, by size
         self._nbytes, self._keep_nbytes = 0, keep_nbytes
-        self._pool = Pool()
+        self._pool = Pool(register)
 
     def wanted(self, request) -> Sequence[Output]:
         """The outputs that a request asks for; Triton has checked that they exist."""
@@ -135,6 +140,15 @@ class Answers:
         """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
         return self._pool.room(sizes)
 
+    @property
+    def in_place(self) -> bool:
+        """Whether devices write into the pool themselves."""
+        return self._pool.pinned
+
+    def close(self) -> None:
+        """Lets go of the pool. Calling it again does nothing."""
+        self._pool.close()
+
     def _make(self, outputs, rows, shapes):
         size = rows if shapes is None else shapes
         key, known = (size, self._whole) if outputs is self._all else ((size, outputs), self._free)
@@ -153,7 +167,7 @@ class Answers:
 
     def _look(self, reply: Reply) -> None:
         """After their first send: into the pool with the copies if the tensors are there, else new ones."""
-        targets = [feeds.Target(tensor.to_dlpack()) for tensor in reply.tensors]
+        targets = [feeds.Target(tensor.to_dlpack(), tensor) for tensor in reply.tensors]
         if all(
             target.dtype == output.dtype and target.shape == array.shape and self._pool.holds(target)
             for target, output, array in zip(targets, reply.outputs, reply.arrays, strict=True)
@@ -165,17 +179,44 @@ class Answers:
 
 
 class Pool:
-    """The worker's shared-memory region, as the process itself sees it."""
+    """The worker's shared-memory region, as the process itself sees it.
 
-    def __init__(self):
+    Parameters
+    ----------
+    register : callable, optional
+        Is given each mapping of the region, so that devices can read and write there: see
+        `InferenceSession.register_memory`.
+    """
+
+    def __init__(self, register: Callable | None = None):
+        self._register, self._registrations = register, {}
         self._ranges: list[tuple[int, int]] = []
         self._growth = resources.pool_settings(os.getppid()).growth
+        if register is not None:
+            self._map()
+
+    @property
+    def pinned(self) -> bool:
+        """Whether devices can read and write in all of it."""
+        return bool(self._registrations) and all(one.direct for one in self._registrations.values())
 
     def holds(self, target: feeds.Target) -> bool:
         """Whether a tensor's memory lies inside a mapping of the region."""
         if not self._inside(target):
-            self._ranges = _mappings(region())
+            self._map()
         return self._inside(target)
+
+    def _map(self):
+        self._ranges = _mappings(region())
+        for first, last in self._ranges if self._register is not None else ():
+            if first not in self._registrations:
+                self._registrations[first] = self._register((ctypes.c_char * (last - first)).from_address(first))
+
+    def close(self) -> None:
+        """Ends the registrations. Calling it again does nothing."""
+        for registration in self._registrations.values():
+            registration.close()
+        self._registrations, self._register = {}, None
 
     def _inside(self, target):
         return any(first <= target.address and target.address + target.nbytes <= last for first, last in self._ranges)

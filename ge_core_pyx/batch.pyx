@@ -6,14 +6,15 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, api, usable
+from ge_core_pyx.acl cimport aclError, aclrtContext, api, usable
 from ge_core_pyx.arrays cimport Source, view_of
 from ge_core_pyx.executor cimport Device, Executor
 from ge_core_pyx.feeds cimport Feed, Target
-from ge_core_pyx.slot cimport AWAITED, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.slot cimport AWAITED, Copy, Plan, RangeSlot, Slot, Tensor
 
 import operator
 
+from ge_core_pyx import slot as slots_module
 from ge_core_pyx.arrays import numpy_dtype
 from ge_core_pyx.executor import listed, whole_ms
 
@@ -65,6 +66,8 @@ cdef class Registration:
         return self.pinned
 
     cdef void _release(self) noexcept:
+        if self.pinned and any(slots_module.abandoned(context) for context in self.contexts):
+            return                     # the device may still be reading or writing there
         if self.pinned:
             self.pinned = False
             self.executor.registered.remove(self.span)
@@ -111,6 +114,7 @@ cdef class Batch:
     cdef int plan
     cdef readonly Py_ssize_t rows
     cdef dict _inputs, _outputs
+    cdef bint stays                    # the outputs are left on the device until collect() says where they go
 
     def __cinit__(self, Executor executor not None, rows, shapes, int gear=-1):
         cdef Py_ssize_t largest = executor.description.max_rows
@@ -298,6 +302,25 @@ cdef class Batch:
                     count * row_nbytes if self.rows != 0 else tensor.nbytes,
                 )
 
+    cdef Copy _copy(self, int index, Target target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at) except *:
+        """What get() copies."""
+        cdef Tensor* tensor
+        cdef size_t nbytes, offset
+        self.alive()
+        if target is None or not 0 <= index < self.slot.n_outputs:
+            raise ValueError(f"output {index} into {target}: this model has {self.slot.n_outputs} outputs")
+        tensor = &self.slot.plans[self.plan].outputs[index]
+        if count < 0:
+            count = self.rows
+        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
+        offset = at * tensor.row_nbytes
+        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
+            raise ValueError(
+                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
+                f"{target.nbytes} bytes"
+            )
+        return Copy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
+
     def get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
         """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
 
@@ -315,42 +338,64 @@ cdef class Batch:
         ValueError
             Rows outside the batch or the target.
         """
-        cdef Slot slot = self.slot
-        cdef Tensor* tensor
-        cdef char* source
-        cdef char* place
-        cdef size_t nbytes, offset
-        self.alive()
-        if target is None or not 0 <= index < slot.n_outputs:
-            raise ValueError(f"output {index} into {target}: this model has {slot.n_outputs} outputs")
-        tensor = &slot.plans[self.plan].outputs[index]
-        if count < 0:
-            count = self.rows
-        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
-        offset = at * tensor.row_nbytes
-        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
-            raise ValueError(
-                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
-                f"{target.nbytes} bytes"
-            )
-        source = <char*>slot.pinned_output.ptr + tensor.offset + row * tensor.row_nbytes
-        place = target.ptr + offset
+        cdef Copy copy = self._copy(index, target, row, count, at)
+        cdef char* source = <char*>self.slot.pinned_output.ptr + copy.offset
         with nogil:
-            memcpy(place, source, nbytes)
+            memcpy(copy.target, source, copy.nbytes)
 
     def collect(self, gets):
-        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards."""
+        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
+
+        The device itself writes into the targets of a launched batch where all of them lie in registered memory.
+        """
+        cdef Slot slot = self.slot
+        cdef bint in_place = False
         try:
+            if self.stays:
+                in_place = self._fetch(gets)
             self.wait()
-            for index, target, row, count, at in gets:
-                self.get(index, target, row, count, at)
+            if not in_place:
+                for index, target, row, count, at in gets:
+                    self.get(index, target, row, count, at)
+            slot.keep = None
         finally:
             self.close()
 
-    cdef int _start(self, bint finish, Py_buffer* views=NULL, size_t first=0) except -1:
-        """Queue the batch: from the pinned input, or from rows `first` on of `views`."""
+    cdef bint _fetch(self, gets) except -1:
+        """Queue the copy of the outputs that launch() left on the device; whether it goes straight to the targets."""
+        cdef Slot slot = self.slot
+        cdef Copy copy
+        cdef aclrtContext previous
+        cdef aclError rc = 0
+        cdef bint in_place = True
+        self.stays = False
+        for index, target, row, count, at in gets:
+            copy = self._copy(index, target, row, count, at)
+            in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
+        if in_place:
+            slot.keep = (slot.keep, gets)
+            for index, target, row, count, at in gets:
+                copy = self._copy(index, target, row, count, at)
+                if rc == 0:
+                    with nogil:
+                        rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
+        else:
+            with nogil:
+                rc = slot.context.enter(&previous)
+                if rc == 0:
+                    rc = slot.copy_back(self.plan, self.rows)
+                slot.context.leave(previous)
+        if rc != 0:
+            self._fail(rc)
+        return in_place
+
+    cdef int _start(self, bint finish, Feed feed=None, size_t first=0, bint back=True) except -1:
+        """Queue the batch: from the pinned input, or from rows `first` on of a request. `back`: see Slot.start."""
         cdef Slot slot = self.slot
         cdef Plan* plan
+        cdef Py_buffer* views = NULL
+        cdef void** sources = NULL
+        cdef void* addresses[128]
         cdef size_t rows = self.rows
         cdef aclError rc = 0
         cdef int i
@@ -358,6 +403,11 @@ cdef class Batch:
         if acl.forked or self.executor.refusing:
             self.executor._refuse()
         plan = &slot.plans[self.plan]
+        if feed is not None:
+            views = feed.views
+            if first == 0 and self.executor.registered and self.executor._sources(slot, self.plan, views, addresses):
+                sources = addresses
+                slot.keep = feed
         with nogil:
             if slot.in_flight:
                 rc = slot.finish(-1)
@@ -369,7 +419,7 @@ cdef class Batch:
                         (plan.rows - rows) * plan.inputs[i].row_nbytes,
                     )
             if rc == 0:
-                rc = slot.start(self.plan, rows, views, first, NULL)
+                rc = slot.start(self.plan, rows, views if sources == NULL else NULL, first, sources, back)
             if rc == 0 and finish:
                 rc = slot.finish(-1)
         self.executor._count(slot, self.plan, rows)
@@ -445,15 +495,17 @@ def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Ba
     """See InferenceSession.launch."""
     cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
     cdef Feed feed
+    cdef bint back = not executor.registered
+    batch.stays = not back
     try:
         if len(puts) == 1:
             feed, row, first, count = puts[0]
             if row == 0 and count == rows and first + count <= feed.rows:
-                batch._start(False, feed.views, first)    # which may copy and send it in pieces
+                batch._start(False, feed, first, back)    # which may copy and send it in pieces
                 return batch
         for feed, row, first, count in puts:
             batch.put(feed, row, first, count)
-        batch._start(False)
+        batch._start(False, None, 0, back)
     except BaseException:
         batch.close()
         raise

@@ -1,3 +1,4 @@
+from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclrtContext, aclrtEvent, aclrtStream
 
 
@@ -18,6 +19,10 @@ cdef class Context:
     cdef aclError enter(self, aclrtContext* previous) noexcept nogil
     cdef void leave(self, aclrtContext previous) noexcept nogil
     cdef aclError _release(self) noexcept
+
+
+# Gives one object back with its context bound, counts it, and tells AscendCL's answer.
+cdef aclError give_back(Context context, acl.Kind kind, aclError (*call)(void*) noexcept nogil, void* handle) noexcept
 
 
 cdef class Stream:

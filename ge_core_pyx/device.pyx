@@ -182,6 +182,20 @@ cdef class _Bound:
         self.context.leave(self.previous)
 
 
+cdef aclError give_back(Context context, acl.Kind kind, aclError (*call)(void*) noexcept nogil, void* handle) noexcept:
+    cdef aclrtContext previous
+    cdef aclError rc
+    if handle == NULL:
+        return 0
+    with nogil:                        # the driver may take a lock that a thread waiting for the GIL holds
+        rc = context.enter(&previous)
+        if rc == 0:
+            rc = call(handle)
+        context.leave(previous)
+    acl.released(kind, rc)
+    return rc
+
+
 @cython.final
 @cython.no_gc_clear                    # __dealloc__ needs the context
 cdef class Stream:
@@ -205,18 +219,8 @@ cdef class Stream:
 
     cdef aclError _release(self) noexcept:
         cdef aclrtStream handle = self.handle
-        cdef aclrtContext previous
-        cdef aclError rc
-        if handle == NULL:
-            return 0
         self.handle = NULL
-        with nogil:
-            rc = self.context.enter(&previous)
-            if rc == 0:
-                rc = api.aclrtDestroyStream(handle)
-            self.context.leave(previous)
-        acl.released(acl.STREAM, rc)
-        return rc
+        return give_back(self.context, acl.STREAM, api.aclrtDestroyStream, handle)
 
     def close(self):
         """Destroy the stream, after its queued work (blocks). Again: nothing happens."""
@@ -242,18 +246,8 @@ cdef class Event:
 
     cdef aclError _release(self) noexcept:
         cdef aclrtEvent handle = self.handle
-        cdef aclrtContext previous
-        cdef aclError rc
-        if handle == NULL:
-            return 0
         self.handle = NULL
-        with nogil:
-            rc = self.context.enter(&previous)
-            if rc == 0:
-                rc = api.aclrtDestroyEvent(handle)
-            self.context.leave(previous)
-        acl.released(acl.EVENT, rc)
-        return rc
+        return give_back(self.context, acl.EVENT, api.aclrtDestroyEvent, handle)
 
     def close(self):
         """Destroy the event. Again: nothing happens."""

@@ -50,6 +50,7 @@ cdef class Executor:
     cdef int _sample(self, Slot slot, int plan, size_t rows) except -1
     cdef int _count(self, Slot slot, int plan, size_t rows) except -1
     cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1
+    cdef bint is_registered(self, size_t address, size_t nbytes) noexcept
     cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept
     cdef int _views(self, dict feeds, Py_buffer* views, int* filled) except -1
     cdef Py_ssize_t _rows_of(self, Py_buffer* views) except -1

@@ -501,7 +501,7 @@ cdef class Executor:
             sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
                 slot.begin()
-                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources)
+                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources, True)
                 if rc == 0:
                     rc = slot.finish(-1)
                 if rc == 0:
@@ -580,7 +580,7 @@ cdef class Executor:
             part.rows = count
             with nogil:
                 slot.begin()
-                rc = slot.start(part.plan, part.rows, views, part.first, NULL)
+                rc = slot.start(part.plan, part.rows, views, part.first, NULL, True)
             self._count(slot, part.plan, part.rows)
             if rc != 0:
                 try:
@@ -629,7 +629,7 @@ cdef class Executor:
             if part.cut is not None:
                 self._pad(slot, part.plan, views, shapes)
             with nogil:
-                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL)
+                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL, True)
             self._count(slot, part.plan, 0)
             if rc != 0:
                 self.failed(slot, rc)
@@ -703,11 +703,14 @@ cdef class Executor:
         for i in range(slot.n_inputs):
             if <size_t>views[i].len != slot.plans[plan].inputs[i].nbytes:
                 return False
-            address = <size_t>views[i].buf
-            if not any(first <= address and address + views[i].len <= last for first, last in self.registered):
+            if not self.is_registered(<size_t>views[i].buf, views[i].len):
                 return False
             sources[i] = views[i].buf
         return True
+
+    cdef bint is_registered(self, size_t address, size_t nbytes) noexcept:
+        """Whether the device may read and write there."""
+        return any(first <= address and address + nbytes <= last for first, last in self.registered)
 
     def stage(self, list values, bint rows=False) -> Feed:
         """See InferenceSession.stage."""

@@ -77,6 +77,8 @@ cdef class Target:
     ----------
     value : ndarray, or DLPack capsule
         A capsule is looked into, not consumed.
+    owner : object, optional
+        Whatever else keeps the memory alive.
 
     Attributes
     ----------
@@ -91,10 +93,11 @@ cdef class Target:
         Not such memory.
     """
 
-    def __cinit__(self, value):
+    def __cinit__(self, value, owner=None):
         cdef ge_dl_managed* managed
         cdef ge_dl_tensor* tensor
         cdef int i
+        self.owner = (value, owner)
         if not PyCapsule_IsValid(value, b"dltensor"):
             PyObject_GetBuffer(value, &self.view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)
             self.ptr = <char*>self.view.buf
@@ -106,7 +109,6 @@ cdef class Target:
         tensor = &managed.tensor
         if not on_host(tensor.device.device_type) or tensor.strides != NULL or tensor.dtype.lanes != 1:
             raise ValueError("expected a contiguous DLPack tensor in host memory")
-        self.owner = value
         self.ptr = <char*>tensor.data + tensor.byte_offset
         self.dtype = type_name(tensor)
         self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))

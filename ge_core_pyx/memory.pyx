@@ -5,6 +5,7 @@ from libc.string cimport memset
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclrtContext, api, check, live, usable
+from ge_core_pyx.device cimport Context, give_back
 
 
 cdef size_t padded(size_t nbytes) noexcept nogil:
@@ -12,16 +13,25 @@ cdef size_t padded(size_t nbytes) noexcept nogil:
     return ((nbytes + 31) // 32 * 32 + 32 + 63) // 64 * 64
 
 
-cdef aclError allocate(acl.Kind kind, Context context, void** ptr, size_t nbytes) noexcept nogil:
+cdef int allocate(Memory memory, acl.Kind kind, Context context, size_t nbytes) except -1:
     cdef aclrtContext previous
-    cdef aclError rc = context.enter(&previous)
-    if rc == 0:
-        if kind == acl.DEVICE_BUFFER:
-            rc = api.aclrtMalloc(ptr, nbytes, acl.ACL_MEM_MALLOC_HUGE_FIRST)
-        else:
-            rc = api.aclrtMallocHost(ptr, nbytes)
-    context.leave(previous)
-    return rc
+    cdef aclError rc
+    if nbytes == 0:
+        raise ValueError("nbytes must be positive, got 0")
+    memory.context = context
+    memory.kind = kind
+    with nogil:
+        rc = context.enter(&previous)
+        if rc == 0:
+            if kind == acl.DEVICE_BUFFER:
+                rc = api.aclrtMalloc(&memory.ptr, nbytes, acl.ACL_MEM_MALLOC_HUGE_FIRST)
+            else:
+                rc = api.aclrtMallocHost(&memory.ptr, nbytes)
+        context.leave(previous)
+    check(rc, b"aclrtMalloc" if kind == acl.DEVICE_BUFFER else b"aclrtMallocHost")
+    memory.nbytes = nbytes
+    live[<int>kind] += 1
+    return 0
 
 
 @cython.no_gc_clear                    # __dealloc__ needs the context
@@ -30,19 +40,11 @@ cdef class Memory:
 
     cdef aclError _release(self) noexcept:
         cdef void* ptr = self.ptr
-        cdef aclrtContext previous
-        cdef aclError rc
-        if ptr == NULL:
-            return 0
         self.ptr = NULL
         self.nbytes = 0
-        with nogil:                    # free takes a driver lock that a thread waiting for the GIL may hold
-            rc = self.context.enter(&previous)
-            if rc == 0:
-                rc = api.aclrtFree(ptr) if self.kind == acl.DEVICE_BUFFER else api.aclrtFreeHost(ptr)
-            self.context.leave(previous)
-        acl.released(self.kind, rc)
-        return rc
+        if self.kind == acl.DEVICE_BUFFER:
+            return give_back(self.context, self.kind, api.aclrtFree, ptr)
+        return give_back(self.context, self.kind, api.aclrtFreeHost, ptr)
 
     @property
     def address(self) -> int:
@@ -63,16 +65,7 @@ cdef class DeviceBuffer(Memory):
     """`nbytes` bytes of device memory, 64-byte aligned, contents undefined. Freeing does not wait for queued work."""
 
     def __cinit__(self, Context context not None, size_t nbytes):
-        cdef aclError rc
-        if nbytes == 0:
-            raise ValueError("nbytes must be positive, got 0")
-        self.context = context
-        self.kind = acl.DEVICE_BUFFER
-        with nogil:
-            rc = allocate(self.kind, context, &self.ptr, nbytes)
-        check(rc, b"aclrtMalloc")
-        self.nbytes = nbytes
-        live[<int>self.kind] += 1
+        allocate(self, acl.DEVICE_BUFFER, context, nbytes)
 
 
 @cython.final
@@ -81,15 +74,6 @@ cdef class PinnedBuffer(Memory):
     """`nbytes` bytes of page-locked host memory, 64-byte aligned, zeroed."""
 
     def __cinit__(self, Context context not None, size_t nbytes):
-        cdef aclError rc
-        if nbytes == 0:
-            raise ValueError("nbytes must be positive, got 0")
-        self.context = context
-        self.kind = acl.PINNED_BUFFER
-        with nogil:
-            rc = allocate(self.kind, context, &self.ptr, nbytes)
-        check(rc, b"aclrtMallocHost")
-        self.nbytes = nbytes
-        live[<int>self.kind] += 1
+        allocate(self, acl.PINNED_BUFFER, context, nbytes)
         with nogil:
             memset(self.ptr, 0, nbytes)

@@ -2,20 +2,23 @@
 
 Layout, little endian: a 256-byte header that begins with ``IMOD``; then, ``model_num`` times, a partition table and the
 partitions' bytes, whose offsets count from the end of their table. Old files (``model_length`` 0) have a 32-bit table.
-A CPU model has ``platform_version`` "CPU", partition 1000 (the manifest, JSON) and, unless synthetic, 1001 (ONNX).
+A CPU model has ``platform_version`` "CPU", partition 1000 (the manifest, JSON) and, unless synthetic, 1001 (ONNX),
+whose CRC-32 the manifest holds: a damaged graph can crash what reads it.
 Nothing here reads more of a file than was asked for, and no number in a file is trusted before it was checked.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import re
 import secrets
-import shutil
 import stat
 import struct
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,6 +50,8 @@ PARTITIONS = {
     MANIFEST: "CPU_MANIFEST",
     ONNX: "CPU_ONNX",
 }
+Onnx = bytes | memoryview | os.PathLike | str
+
 GEAR_WIDTHS = {"batch": 1, "image_size": 2, "dims": None}
 
 _HEADER = struct.Struct("<4sII64sI4B32sI32sII20sB3xQBB62x")
@@ -57,6 +62,7 @@ _ENTRY32 = struct.Struct("<III")
 _MOST_PARTITIONS = 4096
 _LARGEST_MANIFEST = 64 << 20
 _MOST_DIMS = 128  # ACL_MAX_DIM_CNT
+_PIECE_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,9 @@ def is_cpu(path: str | os.PathLike) -> bool:
 
 
 def check(path: str | os.PathLike, runtime: str) -> OmHeader:
-    """Read the header and refuse a model compiled for the other runtime.
+    """Read the header and refuse a model compiled for the other runtime, and a damaged one.
+
+    Of a model for an NPU nothing but the header is read; of one for the CPU everything, a piece at a time.
 
     Parameters
     ----------
@@ -166,10 +174,14 @@ def check(path: str | os.PathLike, runtime: str) -> OmHeader:
     Raises
     ------
     ModelFileError
-        As :func:`read_header`, and when the file was compiled for the other runtime.
+        As :func:`read_header`, and when the file was compiled for the other runtime. For the CPU also as
+        :func:`read_manifest`, and when the ONNX bytes are not those that were written.
     """
-    header = read_header(path)
-    _require(header, runtime)
+    with _open(path) as file:
+        header = _header(file, path)
+        _require(header, runtime)
+        if header.is_cpu:
+            _check_onnx(file, header, _manifest(file, header))
     return header
 
 
@@ -180,7 +192,8 @@ def read_manifest(path: str | os.PathLike) -> dict[str, Any]:
     -------
     dict
         Keys: schema, generator, soc, name, kind, inputs, outputs, gears, ranges, exec_us, weight_bytes, work_bytes,
-        and aipp for models with image inputs.
+        aipp for models with image inputs, and onnx_crc32 (8 hexadecimal digits) for those with a graph, unless an older
+        ge_core wrote them.
 
     Raises
     ------
@@ -191,27 +204,16 @@ def read_manifest(path: str | os.PathLike) -> dict[str, Any]:
     with _open(path) as file:
         header = _header(file, path)
         _require(header, "cpu")
-        raw = _partition(file, header, MANIFEST, _LARGEST_MANIFEST)
-    try:
-        manifest = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{header.path}: the manifest is not JSON ({error}); compile the model again") from None
-    try:
-        check_manifest(manifest)
-    except ValueError as error:
-        raise ModelFileError(f"{header.path}: {error}; compile the model again with this version of ge_core") from None
-    return manifest
+        return _manifest(file, header)
 
 
-def write(
-    path: str | os.PathLike, manifest: dict[str, Any], onnx: bytes | memoryview | os.PathLike | str | None = None
-) -> int:
+def write(path: str | os.PathLike, manifest: dict[str, Any], onnx: Onnx | None = None) -> int:
     """Write a CPU om: whole, or not at all.
 
     Parameters
     ----------
     path : where to write; an existing file is replaced in one step
-    manifest : see :func:`read_manifest`
+    manifest : see :func:`read_manifest`; its onnx_crc32 is computed here
     onnx : the ONNX model as a buffer, which is not copied, or the path of a file, which is copied file to file; None
         for a synthetic model
 
@@ -230,12 +232,9 @@ def write(
     check_manifest(manifest)
     if (onnx is None) != (manifest["kind"] == "synthetic"):
         raise ValueError(f"kind {manifest['kind']!r}: expected ONNX bytes for 'graph' and none for 'synthetic'")
-    text = json.dumps(manifest, ensure_ascii=False, separators=(",", ":")).encode()
-    source = open(onnx, "rb") if isinstance(onnx, (str, os.PathLike)) else None  # noqa: SIM115
-    try:
-        parts = [(MANIFEST, len(text))]
-        if onnx is not None:
-            parts.append((ONNX, os.fstat(source.fileno()).st_size if source else memoryview(onnx).nbytes))
+    with _pieces(onnx) as (onnx_nbytes, pieces):
+        text = _manifest_text(manifest, 0)
+        parts = [(MANIFEST, len(text))] + ([(ONNX, onnx_nbytes)] if onnx is not None else [])
         table = _TABLE64.pack(len(parts))
         offset = 0
         for type, nbytes in parts:
@@ -243,24 +242,21 @@ def write(
             offset += nbytes
         payload = len(table) + offset
         with _replacing(Path(path)) as file:
-            file.write(_pack_header(manifest, payload))
-            file.write(table)
-            file.write(text)
-            if source:
-                shutil.copyfileobj(source, file, 1 << 20)
-            elif onnx is not None:
-                file.write(onnx)
+            file.write(_pack_header(manifest, payload) + table + text)
+            crc = 0
+            for piece in pieces:
+                crc = zlib.crc32(piece, crc)
+                file.write(piece)
             if file.tell() != HEADER_NBYTES + payload:
-                raise OSError(f"{onnx}: the file changed while it was copied")
-    finally:
-        if source:
-            source.close()
+                raise OSError(f"{onnx!s}: the file changed while it was copied")
+            file.seek(HEADER_NBYTES + len(table))
+            file.write(_manifest_text(manifest, crc))
     return HEADER_NBYTES + payload
 
 
 def check_manifest(manifest: Any) -> None:
     """Check a manifest of a CPU om. Raises ValueError naming the first thing that is wrong."""
-    _keys("the manifest", manifest, _MANIFEST_KEYS, ("aipp",))
+    _keys("the manifest", manifest, _MANIFEST_KEYS, ("aipp", "onnx_crc32"))
     if manifest["schema"] != SCHEMA or manifest["schema"] is True:
         raise ValueError(f"manifest schema: expected {SCHEMA}, got {manifest['schema']!r}")
     for key in ("generator", "soc", "name"):
@@ -275,6 +271,10 @@ def check_manifest(manifest: Any) -> None:
     _check_exec_us(manifest["exec_us"], gears)
     if "aipp" in manifest:
         _check_aipp(manifest, gears)
+    if "onnx_crc32" in manifest:
+        crc = manifest["onnx_crc32"]
+        ok = manifest["kind"] == "graph" and isinstance(crc, str) and re.fullmatch("[0-9a-f]{8}", crc) is not None
+        _expect(ok, "onnx_crc32", "8 hexadecimal digits, in a manifest of kind 'graph'", crc)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -402,6 +402,35 @@ def _partitions(file: BinaryIO, header: OmHeader) -> list[Partition]:
     return found
 
 
+def _manifest(file: BinaryIO, header: OmHeader) -> dict[str, Any]:
+    raw = _partition(file, header, MANIFEST, _LARGEST_MANIFEST)
+    try:
+        manifest = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{header.path}: the manifest is not JSON ({error}); compile the model again") from None
+    try:
+        check_manifest(manifest)
+    except ValueError as error:
+        raise ModelFileError(f"{header.path}: {error}; compile the model again with this version of ge_core") from None
+    return manifest
+
+
+def _check_onnx(file: BinaryIO, header: OmHeader, manifest: dict[str, Any]) -> None:
+    if "onnx_crc32" not in manifest:
+        return
+    part = _find(file, header, ONNX)
+    file.seek(part.offset)
+    crc, left = 0, part.nbytes
+    while piece := file.read(min(left, _PIECE_NBYTES)):
+        crc = zlib.crc32(piece, crc)
+        left -= len(piece)
+    if left or f"{crc:08x}" != manifest["onnx_crc32"]:
+        raise ModelFileError(
+            f"{header.path}: expected ONNX bytes with checksum {manifest['onnx_crc32']}, got {crc:08x}; the file is "
+            f"damaged, copy or compile it again"
+        )
+
+
 def _read(file: BinaryIO, offset: int, nbytes: int, where: str) -> bytes:
     file.seek(offset)
     raw = file.read(nbytes)
@@ -413,20 +442,43 @@ def _read(file: BinaryIO, offset: int, nbytes: int, where: str) -> bytes:
 
 
 def _partition(file: BinaryIO, header: OmHeader, type: int, limit: int | None = None) -> bytes:
+    part = _find(file, header, type)
+    if limit is not None and part.nbytes > limit:
+        raise ModelFileError(
+            f"{header.path}: expected partition {part.name} of at most {limit} bytes, got {part.nbytes}; the file is "
+            f"damaged"
+        )
+    return _read(file, part.offset, part.nbytes, f"{header.path}: partition {part.name}")
+
+
+def _find(file: BinaryIO, header: OmHeader, type: int) -> Partition:
     found = _partitions(file, header)
     for part in found:
         if part.type == type:
-            if limit is not None and part.nbytes > limit:
-                raise ModelFileError(
-                    f"{header.path}: expected partition {part.name} of at most {limit} bytes, got {part.nbytes}; "
-                    f"the file is damaged"
-                )
-            return _read(file, part.offset, part.nbytes, f"{header.path}: partition {part.name}")
+            return part
     names = ", ".join(part.name for part in found)
     raise ModelFileError(f"{header.path}: expected partition {PARTITIONS.get(type, type)}, got only {names}")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _pieces(onnx: Onnx | None) -> Iterator[tuple[int, Iterable[bytes | memoryview]]]:
+    """Size in bytes, and the bytes piece by piece."""
+    if isinstance(onnx, (str, os.PathLike)):
+        with open(onnx, "rb") as source:
+            yield os.fstat(source.fileno()).st_size, iter(lambda: source.read(_PIECE_NBYTES), b"")
+    else:
+        whole = memoryview(b"" if onnx is None else onnx)
+        yield whole.nbytes, [whole]
+
+
+def _manifest_text(manifest: dict[str, Any], crc: int) -> bytes:
+    """The manifest as the file holds it, of one length for every checksum."""
+    if manifest["kind"] == "graph":
+        manifest = manifest | {"onnx_crc32": f"{crc:08x}"}
+    return json.dumps(manifest, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _pack_header(manifest: dict[str, Any], payload: int) -> bytes:
@@ -513,13 +565,10 @@ def _check_ranges(manifest: dict[str, Any]) -> None:
     shapes = {item.get("name"): item.get("shape") for item in inputs if isinstance(item, dict)}
     _expect(set(ranges) == set(shapes), "ranges", f"every input ({', '.join(map(str, shapes))})", list(ranges))
     for name, bounds in ranges.items():
-        _expect(
-            isinstance(bounds, list) and isinstance(shapes[name], list) and len(bounds) == len(shapes[name]),
-            f"ranges.{name}",
-            "one [lower, upper] for each dim",
-            bounds,
-        )
-        for bound, dim in zip(bounds, shapes[name], strict=True):
+        shape: Any = shapes[name]
+        ok = isinstance(bounds, list) and isinstance(shape, list) and len(bounds) == len(shape)
+        _expect(ok, f"ranges.{name}", "one [lower, upper] for each dim", bounds)
+        for bound, dim in zip(bounds, shape, strict=True):
             ok = isinstance(bound, list) and len(bound) == 2 and _is_int(bound[0], 0) and _is_int(bound[1], -1)
             ok = ok and (bound[1] == -1 or bound[0] <= bound[1])
             ok = ok and (dim == -1 if bound[0] != bound[1] else dim in (-1, bound[0]))

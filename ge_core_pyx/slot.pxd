@@ -28,6 +28,12 @@ cdef struct Plan:                      # one gear of one slot: all the hot path 
     Tensor* outputs
 
 
+cdef struct Copy:                      # bytes of the outputs that someone wants elsewhere
+    char* target
+    size_t offset                      # in the slot's blocks
+    size_t nbytes
+
+
 cdef enum Moment:                      # of a sampled batch, on the host
     BEGUN, GATHERED, SUBMITTED, AWAITED, SCATTERED, MOMENTS
 
@@ -61,13 +67,18 @@ cdef class Slot:
     cdef list events                   # before the copy in, after it, after the model, after the copy out
     cdef int device                    # which of the session's devices
     cdef object error                  # what a RangeSlot's thread met
+    cdef object keep                   # whose memory the device may be writing to
 
     cdef int _plan(self, int index, gear) except -1
     cdef void begin(self) noexcept nogil
     cdef void mark(self, Moment moment) noexcept nogil
     cdef void _record(self, int event) noexcept nogil
     cdef aclError _set_gear(self, int index) noexcept nogil
-    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil
+    cdef aclError start(
+        self, int index, size_t rows, Py_buffer* views, size_t first, void** sources, bint back
+    ) noexcept nogil
+    cdef aclError copy_back(self, int index, size_t rows) noexcept nogil
+    cdef aclError fetch(self, char* target, size_t offset, size_t nbytes) noexcept nogil
     cdef aclError _feed(self, Plan* plan, size_t rows, Py_buffer* views, size_t first) noexcept nogil
     cdef aclError _to_device(self, size_t offset, size_t nbytes) noexcept nogil
     cdef aclError finish(self, int64_t timeout_ms) noexcept nogil
@@ -86,4 +97,4 @@ cdef class RangeSlot(Slot):
 
     cdef int prepare(self, tuple shapes) except -1
     cdef int _grow(self, list nbytes) except -1
-    cdef int _copy_back(self, int index, void* source) except -1
+    cdef int _fetch_output(self, int index, void* source) except -1

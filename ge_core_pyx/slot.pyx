@@ -357,18 +357,63 @@ cdef class Slot:
             rc = self._to_device(sent, plan.input_nbytes - sent)
         return rc
 
-    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+    cdef aclError fetch(self, char* target, size_t offset, size_t nbytes) noexcept nogil:
+        """Queue the copy of bytes of the device output into pinned memory."""
+        cdef aclrtContext previous
+        cdef aclError rc
+        self.call = b"aclrtSetCurrentContext"
+        rc = self.context.enter(&previous)
+        if rc == 0 and nbytes != 0:
+            self.call = b"aclrtMemcpyAsync"
+            rc = api.aclrtMemcpyAsync(
+                target, nbytes, <char*>self.device_output.ptr + offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST,
+                self.stream.handle,
+            )
+        self.context.leave(previous)
+        return rc
+
+    cdef aclError copy_back(self, int index, size_t rows) noexcept nogil:
+        """Queue the copy of `rows` of the outputs (0: all) into the pinned output; the context is bound."""
+        cdef Plan* plan = &self.plans[index]
+        cdef Tensor* tensor
+        cdef size_t nbytes
+        cdef aclError rc = 0
+        cdef int i
+        self.call = b"aclrtMemcpyAsync"
+        if plan.adjacent:
+            tensor = &plan.outputs[self.n_outputs - 1]
+            nbytes = tensor.offset + (rows * tensor.row_nbytes if rows != 0 else tensor.nbytes)
+            if nbytes != 0:
+                rc = api.aclrtMemcpyAsync(
+                    self.pinned_output.ptr, self.pinned_output.nbytes, self.device_output.ptr, nbytes,
+                    acl.ACL_MEMCPY_DEVICE_TO_HOST, self.stream.handle,
+                )
+            return rc
+        for i in range(self.n_outputs):    # a small gear of several outputs: only the valid part of each
+            tensor = &plan.outputs[i]
+            nbytes = rows * tensor.row_nbytes if rows != 0 else tensor.nbytes
+            if rc == 0 and nbytes != 0:
+                rc = api.aclrtMemcpyAsync(
+                    <char*>self.pinned_output.ptr + tensor.offset, self.pinned_output.nbytes - tensor.offset,
+                    <char*>self.device_output.ptr + tensor.offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST,
+                    self.stream.handle,
+                )
+        return rc
+
+    cdef aclError start(
+        self, int index, size_t rows, Py_buffer* views, size_t first, void** sources, bint back
+    ) noexcept nogil:
         """Queue a batch on the stream: inputs → device → model → pinned output; does not wait.
 
         The inputs are the caller's arrays (`views`, see _feed), or pinned memory of the caller (`sources`), or, with
-        neither, what is in the pinned input already. `rows` of the outputs are copied back (0: all).
+        neither, what is in the pinned input already. `rows` of the outputs are copied back (0: all), unless `back` is
+        false: then they stay on the device for fetch().
         """
         cdef Plan* plan = &self.plans[index]
         cdef Tensor* tensor
         cdef aclrtContext previous
         cdef aclrtStream stream = self.stream.handle
         cdef aclError rc
-        cdef size_t nbytes
         cdef int i
         self.call = b"aclrtSetCurrentContext"
         rc = self.context.enter(&previous)
@@ -400,25 +445,8 @@ cdef class Slot:
             self.call = b"aclmdlExecuteAsync"
             rc = api.aclmdlExecuteAsync(self.model.id, plan.input, plan.output, stream)
         self._record(2)
-        if plan.adjacent:
-            tensor = &plan.outputs[self.n_outputs - 1]
-            nbytes = tensor.offset + (rows * tensor.row_nbytes if rows != 0 else tensor.nbytes)
-            if rc == 0 and nbytes != 0:
-                self.call = b"aclrtMemcpyAsync"
-                rc = api.aclrtMemcpyAsync(
-                    self.pinned_output.ptr, self.pinned_output.nbytes, self.device_output.ptr, nbytes,
-                    acl.ACL_MEMCPY_DEVICE_TO_HOST, stream,
-                )
-        else:                          # a small gear of several outputs: only the valid part of each
-            for i in range(self.n_outputs):
-                tensor = &plan.outputs[i]
-                nbytes = rows * tensor.row_nbytes if rows != 0 else tensor.nbytes
-                if rc == 0 and nbytes != 0:
-                    self.call = b"aclrtMemcpyAsync"
-                    rc = api.aclrtMemcpyAsync(
-                        <char*>self.pinned_output.ptr + tensor.offset, self.pinned_output.nbytes - tensor.offset,
-                        <char*>self.device_output.ptr + tensor.offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST, stream,
-                    )
+        if rc == 0 and back:
+            rc = self.copy_back(index, rows)
         self._record(3)
         self.mark(SUBMITTED)
         self.context.leave(previous)
@@ -654,7 +682,9 @@ cdef class RangeSlot(Slot):
             offset += padded(self.capacities[i])
         return 0
 
-    cdef aclError start(self, int index, size_t rows, Py_buffer* views, size_t first, void** sources) noexcept nogil:
+    cdef aclError start(
+        self, int index, size_t rows, Py_buffer* views, size_t first, void** sources, bint back
+    ) noexcept nogil:
         cdef int i
         if views != NULL:
             for i in range(self.n_inputs):
@@ -728,7 +758,7 @@ cdef class RangeSlot(Slot):
                 check(rc, b"aclmdlExecuteAsync")
                 self._read_shapes()
                 for i in range(self.n_outputs):
-                    self._copy_back(i, <char*>self.device_output.ptr + plan.outputs[i].offset)
+                    self._fetch_output(i, <char*>self.device_output.ptr + plan.outputs[i].offset)
                 with nogil:
                     rc = api.aclrtSynchronizeStream(stream)
                 check(rc, b"aclrtSynchronizeStream")
@@ -753,7 +783,7 @@ cdef class RangeSlot(Slot):
             shapes.append(tuple(shape))
         self.output_shapes = shapes
 
-    cdef int _copy_back(self, int index, void* source) except -1:
+    cdef int _fetch_output(self, int index, void* source) except -1:
         cdef Tensor* tensor = &self.plans[0].outputs[index]
         if tensor.nbytes != 0:
             check(
@@ -788,7 +818,7 @@ cdef class RangeSlot(Slot):
             for i in range(self.n_outputs):
                 if sizes[i] and not allocated[i]:
                     raise acl.failure(acl.ACL_ERROR_FAILURE, b"aclGetDataBufferAddr")
-                self._copy_back(i, <void*><size_t>allocated[i])
+                self._fetch_output(i, <void*><size_t>allocated[i])
             with nogil:
                 rc = api.aclrtSynchronizeStream(self.stream.handle)
             check(rc, b"aclrtSynchronizeStream")

@@ -330,6 +330,40 @@ def test_a_graph_that_is_no_onnx(program, tmp_path):
     assert "OpenVINO cannot read the ONNX graph" in refusal(program, tmp_path / "noise.om")
 
 
+@onnx_needed
+def test_damage_is_an_error_and_never_a_crash(tmp_path):
+    onnx, (inputs, outputs) = cnn(2)
+    path = tmp_path / "cnn.om"
+    om.write(path, manifest(inputs, outputs, kind="graph", format="NCHW"), onnx)
+    python(f"""
+raw, start = bytearray(open({str(path)!r}, "rb").read()), {path.stat().st_size - len(onnx)}
+acl.aclGetRecentErrMsg.restype = ctypes.c_char_p
+def load(at):
+    raw[at] ^= 1 << at % 8
+    model = ctypes.c_uint32()
+    code = acl.aclmdlLoadFromMem((ctypes.c_char * len(raw)).from_buffer(raw), len(raw), ctypes.byref(model))
+    raw[at] ^= 1 << at % 8
+    return acl.aclmdlUnload(model) if code == 0 else code
+for at in range(start, len(raw)):
+    assert load(at) == 545003, at
+    assert b"the file is damaged, copy or compile it again" in acl.aclGetRecentErrMsg()
+codes = [load(at) for at in range(start)]
+assert codes[:8] == [145006] * 8 and set(codes[264:]) <= {{0, 145006, 507008, 545001, 545002, 545003}}, codes
+""")
+
+
+@onnx_needed
+def test_a_manifest_without_a_checksum_loads(program, tmp_path):
+    onnx = graph([("Relu", ["a"], ["y"])], [("a", "float32", [2])], [("y", "float32", [2])])
+    om.write(tmp_path / "relu.om", manifest([("a", "float32", [2])], [("y", "float32", [2])], kind="graph"), onnx)
+    raw = (tmp_path / "relu.om").read_bytes()
+    at = raw.index(b',"onnx_crc32":"')
+    end = raw.index(b'"}', at) + 1
+    (tmp_path / "relu.om").write_bytes(raw[:at] + b" " * (end - at) + raw[end:])
+    (got,) = execute(program, tmp_path / "relu.om", [np.float32([-1, 2])], 1)
+    assert np.frombuffer(got, "f4").tolist() == [0, 2]
+
+
 def test_openvino_that_is_not_there(program, tmp_path):
     om.write(tmp_path / "graph.om", SLOW | {"kind": "graph"}, b"anything")
     done = subprocess.run([program, "run", tmp_path / "graph.om", "--"], capture_output=True, text=True, timeout=120,

@@ -22,6 +22,7 @@ from bench import (
     child,
     clients,
     latency,
+    loops,
     models,
     overhead,
     records,
@@ -174,9 +175,21 @@ def test_turns_share_the_calls_and_count_wall_clock():
 
         return run
 
-    found = stats.alternate({"c": path(100, 0), "direct": path(100, 25)}, 25, clock=clock)
-    assert found == {"c": ([100_000] * 25, 2_500_000), "direct": ([100_000] * 25, 3_125_000)}
-    assert sizes[:6] == [2, 2, 3, 3, 2, 2]
+    paths = {"c": stats.turns_of(path(100, 0), clock), "direct": stats.turns_of(path(100, 25), clock)}
+    found = stats.alternate(paths, 25, 6)
+    assert sizes == [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5]
+    assert [turn.wall_ns for turn in found["direct"]] == [500_000] * 5 + [625_000]
+    assert [len(turn.elapsed_ns) for turn in found["c"]] == [4, 4, 4, 4, 4, 5]
+    assert (stats.rate(found["c"]), stats.rate(found["direct"])) == (10_000.0, 8_000.0)
+    assert stats.turn_windows(found["direct"]) == [(8_000.0, 100.0)] * 3
+
+
+def test_turns_make_windows_of_their_rates():
+    turns = [stats.Turn([1000] * 10, wall_ns) for wall_ns in (10_000, 10_000, 12_000, 12_000, 10_000, 10_000)]
+    assert [round(rate) for rate, _ in stats.turn_windows(turns)] == [1_000_000, 833_333, 1_000_000]
+    assert not stats.is_stable(stats.turn_windows(turns))
+    assert stats.is_stable(stats.turn_windows(turns[:2] + turns[4:]))
+    assert len(stats.turn_windows(turns[:2])) == 2
 
 
 @pytest.mark.parametrize(
@@ -185,9 +198,9 @@ def test_turns_share_the_calls_and_count_wall_clock():
         (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
         (latency.QUICK, 0.64, False, 20),
         (latency.QUICK, 0.1, False, 100),
-        (latency.QUICK, 0.001, True, 200),
+        (latency.QUICK, 0.001, True, 2000),
         (latency.QUICK, 5.0, True, 20),
-        (latency.Plan(), 0.001, False, 1000),
+        (latency.Plan(), 0.001, False, 5000),
         (latency.Plan(), 2.0, False, 100),
     ],
 )
@@ -239,21 +252,28 @@ def test_windows_are_taken_until_three_agree_or_the_most_even_ones(levels, most,
     assert [part["c"][0] for part in windows] == (taken or [100, 150, 150])
 
 
-def test_a_run_is_chosen_by_evenness_and_not_by_rate():
+def test_a_turn_is_chosen_by_evenness_and_not_by_rate():
     fast = [0, 1, 2, 3, 5, 7, 9]
     even = [0, 4, 8, 12, 16, 20, 24]
-    runs = [fast, even, fast]
     made = []
 
-    def run():
-        made.append(runs[len(made)])
-        return [1_000_000 * t for t in made[-1]], [1000] * 7
+    def run_of(turns):
+        def run():
+            made.append(turns[len(made) // 2])
+            return loops.Taken([1_000_000 * t for t in made[-1]], [1000] * 7)
 
-    finished, _, stable = throughput.steadiest(run, 3)
-    assert (finished[-1], stable, len(made)) == (24_000_000, True, 2)
+        return run
+
+    runs = {"direct": run_of([fast, even, fast]), "triton": run_of([even, even, fast])}
+    taken = throughput.steadiest(runs, 3)
+    assert {name: found.finished_ns[-1] for name, found in taken.items()} == {
+        "direct": 24_000_000,
+        "triton": 24_000_000,
+    }
+    assert len(made) == 4
     made.clear()
-    finished, _, stable = throughput.steadiest(run, 1)
-    assert (finished[-1], stable) == (9_000_000, False)
+    taken = throughput.steadiest(runs, 1)
+    assert {name: found.finished_ns[-1] for name, found in taken.items()} == {"direct": 9_000_000, "triton": 24_000_000}
 
 
 def test_report_has_the_documented_form(tmp_path):
@@ -312,11 +332,42 @@ def test_limits_of_the_llama_preset():
         {"batch": 2, "transport": "grpc+shm", "gap_us": 1.0, "gap_to_floor": 0.1, "stable": True},
         {"batch": 4, "transport": "grpc+shm"},
     ]
-    found = latency.limits(rows)
+    loaded = {"direct_path": "c", "direct_rows_per_s": 36.0, "triton_rows_per_s": 35.5, "stable": True}
+    loaded |= {"responses": "sender", "clients": 16, "batch": 8}
+    found = latency.limits("llama7b", rows, loaded)
     assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
         ("G6a batch 1", 0.8, 1.0, True, True),
         ("G6b batch 8", 1.15, 1.1, False, False),
+        ("G7", 0.9861, 0.99, False, True),
     ]
+    assert found[-1].id == "G7: rows/s of 16 clients, responses sender / c with batch 8"
+    assert latency.limits("llama7b", [], loaded | {"direct_path": "direct"}) == []
+
+
+def test_limits_of_the_image_preset():
+    rows = [
+        {"batch": 1, "transport": "grpc", "gap_us": 800.0, "gap_to_floor": 0.8, "stable": True},
+        {"batch": 1, "transport": "http", "gap_us": 900.0, "gap_to_floor": 1.01, "stable": False},
+        {"batch": 1, "transport": "http+shm", "gap_us": 900.0, "gap_to_floor": 0.9, "stable": True},
+        {"batch": 1, "transport": "grpc+shm"},
+    ]
+    found = latency.limits("image", rows, {})
+    assert [(limit.id.rpartition(" ")[2], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
+        ("grpc", 0.8, 1.0, True, True),
+        ("http", 1.01, 1.0, False, False),
+    ]
+    assert latency.limits("resnet50", rows, {}) == []
+
+
+def test_the_image_preset_has_the_sizes_of_its_limit_and_names_the_hand_off(tmp_path):
+    options = run.Options(presets=("image",))
+    ((label, (case,)),) = run.groups(options, "cpu", {"soc": "Ascend910B3"}, tmp_path, lambda line: None)
+    with ge_core.InferenceSession(case.om, runtime="cpu") as session:
+        outputs = session.run(None, case.rows(1))
+    assert (label, case.name, case.timing) == ("image", "image", f"declared 0 ms; {standin.HAND_OFF}")
+    assert (sum(a.nbytes for a in case.rows(1).values()), sum(a.nbytes for a in outputs)) == (602_112, 4_000)
+    with pytest.raises(models.NotHereError, match="preset image is a synthetic model"):
+        next(run.groups(options, "npu", {"soc": ""}, tmp_path, lambda line: None))
 
 
 def test_a_wrong_answer_is_told():
@@ -540,16 +591,26 @@ def test_live_records_are_complete(live):
     json.dumps(report.to_dict())
 
 
-@pytest.mark.parametrize(("model", "number", "rows"), [("tiny", 0, 2), ("whole", 1, 1)])
-def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows):
+@pytest.mark.parametrize(
+    ("model", "number", "rows", "slots"),
+    [("tiny", 0, 2, {"returned": 1, "sender": 2}), ("whole", 1, 1, {"returned": 1})],
+)
+def test_live_run_counts_clients_and_back_to_back_batches(live, model, number, rows, slots):
     report, _, _ = live
-    load = {(r.path, r.transport): r for r in report.records if r.bench == "throughput" and r.model == model}
-    triton, direct = load["triton", "grpc+shm"], load["direct", None]
-    assert (triton.concurrency, triton.batch, triton.n) == (16, 1, TINY.load_batches * rows)
+    mine = [r for r in report.records if r.bench == "throughput" and r.model == model]
+    (direct,) = (r for r in mine if r.path == "direct")
     assert (direct.concurrency, direct.batch, direct.n) == (1, rows, TINY.load_batches)
+    ways = {r.timing.rpartition("responses ")[2]: r for r in mine if r.path == "triton"}
+    assert {way: r.slots for way, r in ways.items()} == slots
+    for r in ways.values():
+        assert (r.transport, r.concurrency, r.batch, r.n) == ("grpc+shm", 16, 1, TINY.load_batches * rows)
     summary = report.summary["models"][number]
     assert summary["model"] == model
-    assert summary["load"]["triton_rows_per_s"] == triton.rows_per_s
+    found = summary["load"]
+    assert {way: one["rows_per_s"] for way, one in found["ways"].items()} == {
+        way: r.rows_per_s for way, r in ways.items()
+    }
+    assert found["triton_rows_per_s"] == ways[found["responses"]].rows_per_s == max(r.rows_per_s for r in ways.values())
     assert {(row["batch"], row["transport"]) for row in summary["gaps"]} == {
         (batch, transport) for batch in range(1, rows + 1) for transport in records.TRANSPORTS
     }
@@ -637,7 +698,8 @@ def test_a_borrowed_batch_may_be_close_in_either_way(ratio, apart, value, ok):
 
 
 def test_limits_of_the_throughput():
-    rates = [{"slots": n, "rows_per_s": rate, "stable": True} for n, rate in ((1, 240.0), (2, 470.0), (3, 480.0))]
+    known = (("direct", 1, 240.0), ("direct", 2, 470.0), ("direct", 3, 480.0), ("triton", 3, 470.4))
+    rates = [{"path": path, "slots": n, "rows_per_s": rate, "stable": path == "direct"} for path, n, rate in known]
     devices = [{"devices": n, "slots": 2, "rows_per_s": rate, "stable": n == 4} for n, rate in ((1, 200.0), (4, 798.0))]
     summary = {
         "slots": {"bound_rows_per_s": 500.0, "rates": rates},
@@ -647,6 +709,7 @@ def test_limits_of_the_throughput():
     found = throughput.limits(summary)
     assert [(limit.id.split(":")[0], limit.value, limit.ok, limit.stable) for limit in found] == [
         ("G8a", 0.96, False, True),
+        ("G8b", 0.98, True, False),
         ("G9", 3.99, True, False),
         ("G10", 3.0, True, True),
         ("G10", 64, False, True),
@@ -745,23 +808,22 @@ def live_throughput():
 
 
 def test_live_throughput_measures_slots_and_devices(live_throughput):
-    found = [(r.slots, len(r.device["ids"]), r.concurrency, r.n, r.timing) for r in live_throughput.records]
+    found = [(r.path, r.slots, len(r.device["ids"]), r.concurrency, r.n, r.timing) for r in live_throughput.records]
     engines, execution = "h2d 1 ms, execution 2 ms, d2h 1 ms", "execution 5 ms"
     assert found == [
-        (1, 1, 1, 12, engines),
-        (2, 1, 2, 12, engines),
-        (3, 1, 3, 12, engines),
-        (2, 1, 2, 12, execution),
-        (2, 4, 8, 48, execution),
+        ("direct", 1, 1, 1, 12, engines),
+        ("direct", 2, 1, 2, 12, engines),
+        ("direct", 3, 1, 3, 12, engines),
+        ("triton", 3, 1, 16, 13, engines),
+        ("direct", 2, 1, 2, 12, execution),
+        ("direct", 2, 4, 8, 48, execution),
     ]
-    assert all(
-        r.path == "direct" and r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records
-    )
+    assert all(r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records)
     memory = live_throughput.summary["throughput"]["memory"]
     assert (memory["requests"], memory["settled"]) == (60, 40)
     assert memory["growth_bytes"]["counted_device"] == memory["growth_bytes"]["device"] == 0
     assert memory["held_bytes"]["counted_device"] == memory["held_bytes"]["device"] > 0
-    assert [limit.id.split(":")[0] for limit in live_throughput.limits] == ["G8a", "G9", "G10", "G10"]
+    assert [limit.id.split(":")[0] for limit in live_throughput.limits] == ["G8a", "G8b", "G9", "G10", "G10"]
     json.dumps(live_throughput.to_dict())
 
 
@@ -769,7 +831,10 @@ def test_throughput_of_any_om_judges_memory_alone(tmp_path):
     case = models.synthetic_case("any", tmp_path, throughput.MIXED["dims"])
     plan = throughput.Plan(batches=6, attempts=1, requests=20, settled=10)
     report, _ = throughput.throughput(case.om, "cpu", plan=plan, say=lambda line: None)
-    assert [(r.slots, r.batch, r.timing) for r in report.records] == [(n, 1, "declared 0 ms") for n in (1, 2, 3, 2)]
+    assert [(r.path, r.slots, r.batch, r.timing) for r in report.records] == [
+        (path, slots, 1, "declared 0 ms")
+        for path, slots in (("direct", 1), ("direct", 2), ("direct", 3), ("triton", 3), ("direct", 2))
+    ]
     assert [limit.id.split(":")[0] for limit in report.limits] == ["G10", "G10"]
     tables.show(Console(file=io.StringIO()), report, [], check=True)
 

@@ -20,6 +20,7 @@ from bench import (
     compare,
     document,
     load,
+    loops,
     models,
     plots,
     presets,
@@ -530,12 +531,12 @@ def test_the_highest_rate_is_found_by_halving():
 
 
 def test_points_say_rate_and_tail():
-    taken = load.Taken([i * 10**7 for i in range(1, 201)], [5_000_000] * 200)
+    taken = loops.Taken([i * 10**7 for i in range(1, 201)], [5_000_000] * 200)
     figures = load.point(taken, 1)
     assert (figures["requests_per_s"], figures["p99_us"], figures["stable"]) == (100.0, 5000.0, True)
     assert load.tail_us(figures) == 5000.0
     assert load.tail_us({"p95_us": 7.0, "p99_us": None}) == 7.0
-    growing = load.Taken(taken.finished_ns, [5_000_000 + i * 10**6 for i in range(200)])
+    growing = loops.Taken(taken.finished_ns, [5_000_000 + i * 10**6 for i in range(200)])
     assert not load.point(growing, 1)["stable"]
 
 

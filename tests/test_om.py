@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,6 +30,7 @@ MANIFEST = {
 }
 SYNTHETIC = MANIFEST | {"kind": "synthetic"}
 ONNX = b"\x08\x08:\x02ab" * 7
+WRITTEN = MANIFEST | {"onnx_crc32": f"{zlib.crc32(ONNX):08x}"}
 
 
 def npu_om(partitions, bits=64, kind=0, models=1, encrypted=0, unknown=0, platform=b"1.84.T9", extra=b""):
@@ -72,7 +74,7 @@ def test_cpu_om_has_the_real_layout(folder):
     path = folder / "m.om"
     assert om.write(path, MANIFEST, ONNX) == path.stat().st_size
     raw = path.read_bytes()
-    text = json.dumps(MANIFEST, separators=(",", ":")).encode()
+    text = json.dumps(WRITTEN, separators=(",", ":")).encode()
     assert raw[:12] == b"IMOD" + struct.pack("<II", 256, 0x20000000)
     assert struct.unpack_from("<I", raw, 76) == (len(raw) - 256,)
     assert struct.unpack_from("<4B", raw, 80) == (0, 0, 0, 0)
@@ -92,10 +94,10 @@ def test_cpu_om_is_read_back(folder):
     header = om.read_header(path)
     assert (header.is_cpu, header.name, header.model_kind, header.table_bits) == (True, "resnet", "IR", 64)
     assert (header.encrypted, header.is_unknow_model, header.model_num) == (False, False, 1)
-    assert om.read_manifest(path) == MANIFEST
+    assert om.read_manifest(path) == WRITTEN
     assert om.read_partition(path, om.ONNX) == ONNX
     assert [(part.name, part.nbytes) for part in om.read_partitions(path)] == [
-        ("CPU_MANIFEST", len(json.dumps(MANIFEST, separators=(",", ":")))),
+        ("CPU_MANIFEST", len(json.dumps(WRITTEN, separators=(",", ":")))),
         ("CPU_ONNX", len(ONNX)),
     ]
 
@@ -104,6 +106,27 @@ def test_onnx_may_come_from_a_file(folder):
     (folder / "m.onnx").write_bytes(ONNX * 100_000)
     om.write(folder / "m.om", MANIFEST, folder / "m.onnx")
     assert om.read_partition(folder / "m.om", om.ONNX) == ONNX * 100_000
+    assert om.read_manifest(folder / "m.om")["onnx_crc32"] == f"{zlib.crc32(ONNX * 100_000):08x}"
+    assert om.check(folder / "m.om", "cpu").is_cpu
+
+
+def test_damaged_onnx_is_refused(folder):
+    path = folder / "m.om"
+    om.write(path, MANIFEST, ONNX)
+    raw = path.read_bytes()
+    for at in range(len(raw) - len(ONNX), len(raw)):
+        path.write_bytes(raw[:at] + bytes([raw[at] ^ 1 << at % 8]) + raw[at + 1 :])
+        with pytest.raises(ModelFileError, match=f"expected ONNX bytes with checksum {zlib.crc32(ONNX):08x}, got"):
+            om.check(path, "cpu")
+
+
+def test_manifests_without_a_checksum_still_load(folder):
+    path = folder / "m.om"
+    om.write(path, MANIFEST, ONNX)
+    text, old = (json.dumps(manifest, separators=(",", ":")).encode() for manifest in (WRITTEN, MANIFEST))
+    raw = path.read_bytes().replace(text, old.ljust(len(text)))
+    path.write_bytes(raw)
+    assert om.check(path, "cpu").is_cpu and om.read_manifest(path) == MANIFEST
 
 
 def test_synthetic_om_has_no_onnx(folder):
@@ -274,6 +297,8 @@ def change(path, *place):
 @pytest.mark.parametrize(
     "place, text",
     [
+        (("onnx_crc32", "123"), "onnx_crc32: expected 8 hexadecimal digits"),
+        (("onnx_crc32", 1), "onnx_crc32: expected 8 hexadecimal digits"),
         (("colour", 1), "the manifest: unknown key 'colour'"),
         (("schema", 2), "manifest schema: expected 1, got 2"),
         (("schema", True), "manifest schema: expected 1, got True"),

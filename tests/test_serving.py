@@ -202,6 +202,25 @@ class TestKeptTensors:
             free = [reply for replies in answers._whole.values() for reply in replies]
             assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes <= 200 + rows * 24
 
+    def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
+        one = served(gears, parameters={"register_memory": "true"})
+        assert one.model._answers.in_place
+        seen = self.rounds(one, gears, pool, 2)
+        queued = stand_in.counter("calls.aclrtMemcpyAsync")
+        seen += self.rounds(one, gears, pool)
+        assert stand_in.counter("calls.aclrtMemcpyAsync") - queued == 4 * (1 + 2)  # the inputs, and each output
+        assert all(tensors[0] is seen[0][0] for tensors in seen)
+        requests = [gears.random(rows, seed=rows) for rows in (3, 9)]
+        assert_right(gears, requests, one.ask(*requests))
+        one.model.close()
+        assert not one.model._answers.in_place
+
+    def test_a_runtime_that_cannot_pin_it_is_said_and_copies(self, gears, served, pool, stand_in):
+        with stand_in.failing("aclrtHostRegisterV2", 200001):
+            one = served(gears, parameters={"register_memory": "true"})
+        assert any("cannot pin Triton's shared memory" in line for line in one.pb_utils.Logger.lines)
+        self.rounds(one, gears, pool)
+
     def test_the_region_is_the_one_the_command_line_names(self, tmp_path, monkeypatch):
         assert triton_responses.region() is None
         assert triton_responses.Pool().holds(feeds.Target(np.empty(1))) is False
@@ -460,6 +479,35 @@ class TestSender:
         one.model.execute(requests[2:])  # waits until the first is answered
         assert not requests[0].sender.answers.empty()
         assert_right(om, feeds, [request.sender.answers.get(timeout=30) for request in requests])
+
+    def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
+        clock, asked = [0.0], []
+        monkeypatch.setattr(serving.time, "monotonic", lambda: clock[0])
+        pace, batch, other = serving.Pace(), serving.Flight(8, ()), serving.Flight(1, ())
+
+        def wait(seconds):
+            asked.append(round(seconds, 6))
+            clock[0] += seconds
+
+        monkeypatch.setattr(pace._changed, "wait", wait)
+        pace.begin(batch)
+        pace.wait()  # how long it takes is not known yet
+        clock[0] = 0.3
+        pace.end(learn=True)
+        for began in (0.3, 0.31):
+            clock[0] = began
+            pace.begin(batch)
+        pace.wait()
+        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - serving.LEAD_S)
+        clock[0] = 0.5
+        pace.end(learn=True)  # 0.2 s: from now on that is the shortest
+        pace.wait()
+        assert asked[1:] == [0.195]
+        pace.end(learn=False)  # a failure says nothing about how long it takes
+        pace.begin(batch)
+        pace.begin(other)
+        pace.wait()
+        assert len(asked) == 2  # of one row nothing is known
 
     def test_rows_beyond_the_largest_gear_are_one_answer(self, gears, sender):
         feeds = [gears.random(20), gears.random(3, seed=1)]

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from oms import write_synthetic
 
 import ge_core
 from ge_core import batching
-from ge_core_pyx import acl, slot
+from ge_core_pyx import acl, feeds, slot
 
 
 @pytest.fixture(scope="module")
@@ -353,6 +354,93 @@ def test_registered_memory_is_read_in_place(stand_in, om):
         frozen.flags.writeable = False
         with ge_core.InferenceSession(om.path) as session:
             session.register_memory(frozen)
+
+
+class TestLaunchedInPlace:
+    """Batches whose requests and answers lie in registered memory."""
+
+    @pytest.fixture
+    def session(self, om):
+        with ge_core.InferenceSession(om.path, slots=1) as session:
+            yield session
+
+    @staticmethod
+    def answer(session, rows, puts, targets, gets):
+        """What launch and collect leave in `targets`, and the copies queued."""
+        session.launch(rows, puts).collect([(0, feeds.Target(targets), *get) for get in gets])
+        return targets
+
+    def test_the_device_reads_and_writes_there(self, stand_in, om, session):
+        memory = np.zeros(1000, np.uint8)
+        inputs = np.frombuffer(memory, np.float32, 24, 4).reshape(4, 6)  # at odd places too
+        outputs = np.frombuffer(memory, np.float32, 12, 504).reshape(4, 3)
+        inputs[:] = om.random(4)["x"]
+        (expected,) = om.expected({"x": inputs})
+        with session.register_memory(memory):
+            pinned = session.borrow(4)  # what passes through it is seen there
+            pinned.inputs["x"][:] = 7
+            pinned.close()
+            self.answer(session, 4, [(session.stage([inputs]), 0, 0, 4)], outputs, [(0, 4, 0)])
+            np.testing.assert_array_equal(outputs, expected)
+            with session.borrow(4) as pinned:
+                assert (pinned.inputs["x"] == 7).all()
+                assert not np.array_equal(pinned.outputs["y"], expected)
+        self.answer(session, 4, [(session.stage([inputs + 1]), 0, 0, 4)], outputs, [(0, 4, 0)])
+        np.testing.assert_array_equal(outputs, om.expected({"x": inputs + 1})[0])
+
+    def test_rows_of_several_requests_go_to_their_answers(self, om, session):
+        memory = np.zeros((8, 3), np.float32)
+        requests = [om.random(rows, seed=rows)["x"] for rows in (1, 2)]
+        (expected,) = om.expected({"x": np.concatenate(requests)})
+        with session.register_memory(memory):
+            puts = [(session.stage([requests[0]]), 0, 0, 1), (session.stage([requests[1]]), 1, 0, 2)]
+            self.answer(session, 3, puts, memory, [(0, 1, 5), (1, 2, 0)])
+        np.testing.assert_array_equal(memory[[5, 0, 1]], expected)
+        assert not memory[[2, 3, 4, 6, 7]].any()
+
+    def test_one_answer_elsewhere_and_all_pass_through_pinned_memory(self, om, session):
+        registered, elsewhere = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
+        feed = om.random(4)
+        with session.register_memory(registered):
+            batch = session.launch(4, [(session.stage([feed["x"]]), 0, 0, 4)])
+            batch.collect([(0, feeds.Target(registered), 0, 2, 0), (0, feeds.Target(elsewhere), 2, 2, 0)])
+        same([registered, elsewhere], np.split(om.expected(feed)[0], 2))
+
+    def test_rows_that_do_not_fit_write_nothing(self, om, session):
+        memory = np.zeros((4, 3), np.float32)
+        with session.register_memory(memory):
+            put = (session.stage([om.random(4)["x"]]), 0, 0, 4)
+            for get in ((0, 4, 1), (1, 4, 0), (-1, 2, 0)):
+                with pytest.raises(ValueError, match="do not fit"):
+                    self.answer(session, 4, [put], memory, [get])
+            assert not memory.any()
+            self.answer(session, 4, [put], memory, [(0, 4, 0)])
+        same([memory], om.expected(om.random(4)))
+
+    @pytest.mark.parametrize("kth", [1, 2])
+    def test_a_failed_copy_is_an_error_and_the_session_goes_on(self, stand_in, om, session, kth):
+        memory = np.zeros((4, 3), np.float32)
+        with session.register_memory(memory):
+            put = (session.stage([om.random(4)["x"]]), 0, 0, 4)
+            with stand_in.failing("aclrtMemcpyAsync", 107003, kth), pytest.raises(ge_core.AclError):
+                self.answer(session, 4, [put], memory, [(0, 4, 0)])
+            self.answer(session, 4, [put], memory, [(0, 4, 0)])
+        same([memory], om.expected(om.random(4)))
+
+    def test_memory_that_the_device_may_still_write_to_stays(self, stand_in, om):
+        memory = np.zeros((4, 3), np.float32)
+        with ge_core.InferenceSession(om.path, execute_timeout_ms=50) as session, session.register_memory(memory):
+            target = feeds.Target(memory)
+            alive = weakref.ref(memory)
+            with stand_in.injecting("aclmdlExecuteAsync", kth=1, effect="delay", delay_us=1_000_000):
+                batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
+                with pytest.raises(ge_core.AclTimeoutError):
+                    batch.collect([(0, target, 0, 4, 0)])
+        del target, memory, batch
+        gc.collect()
+        assert alive() is not None  # though the registration, the session and all names of it are gone
+        while slot.release_abandoned():
+            time.sleep(0.05)
 
 
 def test_stages_are_timed_on_request(slow):

@@ -71,6 +71,12 @@ parameters: [
   { key: "device_ids" value: { string_value: "0,1" } }
 ]
 """
+PINNED = """\
+backend: "ge"
+max_batch_size: 8
+dynamic_batching { }
+parameters: [ { key: "register_memory" value: { string_value: "true" } } ]
+"""
 SIZES = """\
 backend: "ge"
 parameters: [
@@ -92,7 +98,7 @@ BATCH_ASKED = 'backend: "ge"\nmax_batch_size: 8\n'
 PARAMETER = 'backend: "ge"\nparameters: [ {{ key: "{}" value: {{ string_value: "{}" }} }} ]\n'
 BERT_OUTPUTS = ["pooled", "label"]
 OUTPUTS = {"image": ["output"], "llama_model": ["logits"], "whole": ["y"]}
-OUTPUTS |= dict.fromkeys(("bert_model", "merged", "plain", "sent"), BERT_OUTPUTS)
+OUTPUTS |= dict.fromkeys(("bert_model", "merged", "pinned", "plain", "sent"), BERT_OUTPUTS)
 
 
 def write_graph(path):
@@ -125,7 +131,7 @@ class Repository:
             "whole": write_synthetic(oms / "4.om", [("x", "float32", (4, 3))], [("n:0:y", "float16", (4, 2))]),
             "one": write_synthetic(oms / "1.om", [("x", "float32", (1, 3))], [("n:0:y", "float32", (1, 2))]),
         }
-        self.oms["merged"] = self.oms["plain"] = self.oms["sent"] = self.oms["bert_model"]
+        self.oms |= dict.fromkeys(("merged", "pinned", "plain", "sent"), self.oms["bert_model"])
         self.oms["bf16"] = write_synthetic(
             oms / "bf16.om", [("x", "bfloat16", (-1, 6))], [("y", "bfloat16", (-1, 4))], batch=(1, 4)
         )
@@ -146,6 +152,7 @@ class Repository:
         self.add("bert_model", self.bert, om=None)
         self.add("merged", MERGED)
         self.add("sent", SENT)
+        self.add("pinned", PINNED)
         self.add("bf16", 'backend: "ge"\n')
         self.add("whole", WHOLE)
         add_model(self.folder, "sizes", SIZES, self.sizes.path)
@@ -203,7 +210,7 @@ def assert_right(om, feeds, answers):
 
 
 @pytest.mark.parametrize("rows", [1, 3, 8])
-@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "plain", "sent"])
+@pytest.mark.parametrize("model", ["image", "llama_model", "bert_model", "merged", "pinned", "plain", "sent"])
 def test_every_model_answers_with_its_rows(server, repository, model, rows):
     om = repository.oms[model]
     feeds = om.random(rows, seed=rows)
@@ -211,7 +218,7 @@ def test_every_model_answers_with_its_rows(server, repository, model, rows):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("model", ["image", "bert_model", "sent"])
+@pytest.mark.parametrize("model", ["image", "bert_model", "pinned", "sent"])
 def test_every_transport_equals_direct(server, repository, model, transport):
     om = repository.oms[model]
     feeds = om.random(4)
@@ -300,7 +307,7 @@ def test_the_log_names_file_runtime_and_device(server, repository):
     assert sorted(re.search(r"device (\d)", line)[1] for line in lines) == ["0", "1"]
 
 
-@pytest.mark.parametrize("model", ["merged", "sent", "bert_model"])
+@pytest.mark.parametrize("model", ["merged", "sent", "pinned", "bert_model"])
 def test_eight_clients_get_their_own_rows(server, repository, model):
     om, rounds = repository.oms[model], 40
 

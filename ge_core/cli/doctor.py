@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -140,10 +140,10 @@ def _npu() -> Iterator[Check]:
     yield _needed("/dev/davinci<N>", bool(chips), names, "docker run --device=/dev/davinci0 (one for each chip)")
     for node in ("davinci_manager", "devmm_svm", "hisi_hdc"):
         yield _needed(f"/dev/{node}", Path(f"/dev/{node}").exists(), "", f"docker run --device=/dev/{node}")
-    for node in (*chips, *(Path(f"/dev/{name}") for name in ("davinci_manager", "devmm_svm", "hisi_hdc"))):
-        if node.exists() and not os.access(node, os.R_OK | os.W_OK):
+    for path in (*chips, *(Path(f"/dev/{name}") for name in ("davinci_manager", "devmm_svm", "hisi_hdc"))):
+        if path.exists() and not os.access(path, os.R_OK | os.W_OK):
             yield Check(
-                f"access to {node}", MISSING, "permission denied", "join the driver's group (HwHiAiUser), or chgrp"
+                f"access to {path}", MISSING, "permission denied", "join the driver's group (HwHiAiUser), or chgrp"
             )
     yield from _driver()
     yield from _toolkit()
@@ -182,7 +182,7 @@ def _version(path: Path) -> str | None:
 
 
 def _toolkit() -> Iterator[Check]:
-    homes = {os.environ.get(name) for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")} - {None, ""}
+    homes = {os.environ.get(name, "") for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")} - {""}
     if not homes:
         homes = {str(path) for path in (_ASCEND / "ascend-toolkit/latest", _ASCEND / "cann") if path.is_dir()}
     there = [home for home in sorted(homes) if Path(home).is_dir()]
@@ -282,7 +282,7 @@ def _server() -> Iterator[Check]:
         yield check
 
 
-def _try(what: str, find: Callable, text: Callable) -> tuple[object, Check]:
+def _try(what: str, find: Callable, text: Callable) -> tuple[Any, Check]:
     try:
         found = find()
     except RuntimeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,7 +26,11 @@ def info(
     if as_json:
         print_json(asdict(found) | {"label": found.label, "devices": devices, "counters": counters})
         return
-    rows = [["runtime", found.kind], ["device", found.label], *(["library", path] for path in found.libraries)]
+    rows: list[list[Any]] = [
+        ["runtime", found.kind],
+        ["device", found.label],
+        *(["library", path] for path in found.libraries),
+    ]
     rows += [["CANN version", found.cann_version or "unknown"], ["devices", found.device_count]]
     for device in devices:
         free, total = (device[key] / 2**20 for key in ("free_bytes", "total_bytes"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,7 +37,7 @@ def inspect(
     kind = (
         "CPU implementation of AscendCL" if header.is_cpu else f"NPU (platform {header.platform_version or 'unnamed'})"
     )
-    rows = [["compiled for", kind], ["name", header.name], ["bytes", f"{header.file_nbytes:,}"]]
+    rows: list[list[Any]] = [["compiled for", kind], ["name", header.name], ["bytes", f"{header.file_nbytes:,}"]]
     rows += [["model kind", header.model_kind], ["version", f"{header.version:#x}, {header.table_bits}-bit table"]]
     rows += [["models", header.model_num]] if header.model_num > 1 else []
     rows += [["encrypted", "yes"]] if header.encrypted else []

@@ -1,14 +1,7 @@
 // Execution: results, gears, ranges, and what is refused. Section 3.9 of the facts.
 #include <pthread.h>
-#include <time.h>
 
 #include "mdl_harness.h"
-
-static double now_ms() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) * 1e3 + double(time.tv_nsec) / 1e6;
-}
 
 static void expect_static_results(Loaded& model) {
   if (!synthetic()) return;
@@ -276,6 +269,29 @@ CPU_CASE(declared_time, "5 the declared time of a model is kept, per gear (cpu-o
     OK(aclmdlExecute(gears.id, gears.in.it, gears.out.it));
     TRUE(now_ms() - start >= 60);
   }
+}
+
+CASE(events_tell_what_executions_take, "2.6 the time between events around executions, within the host's") {
+  Device device;
+  Loaded model(synthetic() ? "slow" : "wide");  // 50 ms declared, or a graph that is really computed
+  Stream stream;
+  aclrtEvent marks[3];
+  for (aclrtEvent& mark : marks) OK(aclrtCreateEventWithFlag(&mark, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC));
+  double start = now_ms();
+  for (aclrtEvent mark : marks) {
+    OK(aclrtRecordEvent(mark, stream.it));
+    OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
+  }
+  stream.wait();
+  double host = now_ms() - start;
+  float first = 0, second = 0, both = 0;
+  OK(aclrtEventElapsedTime(&first, marks[0], marks[1]));
+  OK(aclrtEventElapsedTime(&second, marks[1], marks[2]));
+  OK(aclrtEventElapsedTime(&both, marks[0], marks[2]));
+  TRUE(first > 0 && second > 0);
+  TRUE(both >= first && both >= second && both <= host);
+  RESULT(first >= 50 && second >= 50 && both >= 100);
+  for (aclrtEvent mark : marks) OK(aclrtDestroyEvent(mark));
 }
 
 // ---- data types and shapes ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #ifndef CONFORMANCE_MDL_HARNESS_H
 #define CONFORMANCE_MDL_HARNESS_H
 
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -66,6 +67,12 @@ inline bool synthetic() { return getenv("GE_CORE_CONFORMANCE_GRAPHS") == nullptr
     last_text = why;                                                                    \
   } while (false)
 extern std::string last_text;
+
+inline double now_ms() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return double(time.tv_sec) * 1e3 + double(time.tv_nsec) / 1e6;
+}
 
 inline std::string path(const char* name) { return folder + "/" + name + ".om"; }
 

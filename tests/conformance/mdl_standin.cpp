@@ -1,6 +1,5 @@
 // What only the CPU implementation has: counters, faults, configuration (all cpu-only).
 #include <dlfcn.h>
-#include <time.h>
 
 #include "mdl_harness.h"
 
@@ -17,12 +16,6 @@ static void fail_call(const char* entry, int64_t kth, int code) {
 }
 
 static void configure(const char* json) { setenv("GE_CORE_CPU_CONFIG", json, 1); }
-
-static double now_ms() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) * 1e3 + double(time.tv_nsec) / 1e6;
-}
 
 static void expect_nothing_left() {
   for (const char* kind : {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "stream"})

@@ -41,6 +41,22 @@ aclmdlAIPP::Image* image(aclmdlAIPP* aipp, uint64_t index) {
   return alive(aipp) && index < aipp->images.size() ? &aipp->images[index] : nullptr;
 }
 
+aclError set_switch(aclmdlAIPP* aipp, int8_t aclmdlAIPP::Head::* field, int8_t value, const char* call) {
+  if (!alive(aipp) || (value != 0 && value != 1))
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: expected a parameter set and 0 or 1", call);
+  aipp->head.*field = value;
+  return ACL_SUCCESS;
+}
+
+template <class T>
+aclError set_channels(aclmdlAIPP* aipp, uint64_t index, T (aclmdlAIPP::Image::*field)[4], const T (&values)[4],
+                      const char* call) {
+  auto* target = image(aipp, index);
+  if (!target) return fail(ACL_ERROR_INVALID_PARAM, "%s: expected a parameter set and an image of it", call);
+  memcpy(target->*field, values, sizeof values);
+  return ACL_SUCCESS;
+}
+
 const Tensor& input_of(const Model& model, size_t index) {
   static const Tensor reserved{};
   if (index >= model.input_count())
@@ -184,18 +200,12 @@ aclError aclmdlSetAIPPCscParams(aclmdlAIPP* aippParmsSet, int8_t cscSwitch, int1
 
 aclError aclmdlSetAIPPRbuvSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t rbuvSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPRbuvSwapSwitch);
-  ACL_CPU_REQUIRE(alive(aippParmsSet) && (rbuvSwapSwitch == 0 || rbuvSwapSwitch == 1),
-                  "expected a parameter set and 0 or 1");
-  aippParmsSet->head.rbuv_swap = rbuvSwapSwitch;
-  return ACL_SUCCESS;
+  return set_switch(aippParmsSet, &aclmdlAIPP::Head::rbuv_swap, rbuvSwapSwitch, __func__);
 }
 
 aclError aclmdlSetAIPPAxSwapSwitch(aclmdlAIPP* aippParmsSet, int8_t axSwapSwitch) {
   ACL_CPU_ENTRY(aclmdlSetAIPPAxSwapSwitch);
-  ACL_CPU_REQUIRE(alive(aippParmsSet) && (axSwapSwitch == 0 || axSwapSwitch == 1),
-                  "expected a parameter set and 0 or 1");
-  aippParmsSet->head.ax_swap = axSwapSwitch;
-  return ACL_SUCCESS;
+  return set_switch(aippParmsSet, &aclmdlAIPP::Head::ax_swap, axSwapSwitch, __func__);
 }
 
 aclError aclmdlSetAIPPSrcImageSize(aclmdlAIPP* aippParmsSet, int32_t srcImageSizeW, int32_t srcImageSizeH) {
@@ -253,31 +263,22 @@ aclError aclmdlSetAIPPPaddingParams(aclmdlAIPP* aippParmsSet, int8_t paddingSwit
 aclError aclmdlSetAIPPDtcPixelMean(aclmdlAIPP* aippParmsSet, int16_t dtcPixelMeanChn0, int16_t dtcPixelMeanChn1,
                                    int16_t dtcPixelMeanChn2, int16_t dtcPixelMeanChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPDtcPixelMean);
-  auto* target = image(aippParmsSet, batchIndex);
-  ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const int16_t mean[] = {dtcPixelMeanChn0, dtcPixelMeanChn1, dtcPixelMeanChn2, dtcPixelMeanChn3};
-  memcpy(target->mean, mean, sizeof mean);
-  return ACL_SUCCESS;
+  return set_channels(aippParmsSet, batchIndex, &aclmdlAIPP::Image::mean, mean, __func__);
 }
 
 aclError aclmdlSetAIPPDtcPixelMin(aclmdlAIPP* aippParmsSet, float dtcPixelMinChn0, float dtcPixelMinChn1,
                                   float dtcPixelMinChn2, float dtcPixelMinChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPDtcPixelMin);
-  auto* target = image(aippParmsSet, batchIndex);
-  ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const float minimum[] = {dtcPixelMinChn0, dtcPixelMinChn1, dtcPixelMinChn2, dtcPixelMinChn3};
-  memcpy(target->minimum, minimum, sizeof minimum);
-  return ACL_SUCCESS;
+  return set_channels(aippParmsSet, batchIndex, &aclmdlAIPP::Image::minimum, minimum, __func__);
 }
 
 aclError aclmdlSetAIPPPixelVarReci(aclmdlAIPP* aippParmsSet, float dtcPixelVarReciChn0, float dtcPixelVarReciChn1,
                                    float dtcPixelVarReciChn2, float dtcPixelVarReciChn3, uint64_t batchIndex) {
   ACL_CPU_ENTRY(aclmdlSetAIPPPixelVarReci);
-  auto* target = image(aippParmsSet, batchIndex);
-  ACL_CPU_REQUIRE(target, "expected a parameter set and an image of it");
   const float reciprocal[] = {dtcPixelVarReciChn0, dtcPixelVarReciChn1, dtcPixelVarReciChn2, dtcPixelVarReciChn3};
-  memcpy(target->reciprocal, reciprocal, sizeof reciprocal);
-  return ACL_SUCCESS;
+  return set_channels(aippParmsSet, batchIndex, &aclmdlAIPP::Image::reciprocal, reciprocal, __func__);
 }
 
 aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset* dataset, size_t index, const aclmdlAIPP* aippParmsSet) {

@@ -267,7 +267,7 @@ void read_aipps(const Json& json, Manifest& manifest) {
 Manifest read(const Json& json) {
   only_keys(json, "the manifest",
             {"schema", "generator", "soc", "name", "kind", "inputs", "outputs", "gears", "ranges", "exec_us",
-             "weight_bytes", "work_bytes", "aipp"});
+             "weight_bytes", "work_bytes", "aipp", "onnx_crc32"});
   auto top = [&](const char* key) -> const Json& { return need(json, key, "the manifest"); };
   top("schema").as_integer("schema", 1, 1);
   top("generator").as_string("generator");
@@ -321,6 +321,12 @@ Manifest read(const Json& json) {
   }
   manifest.weight_nbytes = static_cast<size_t>(top("weight_bytes").as_integer("weight_bytes", 0, kMost));
   manifest.work_nbytes = static_cast<size_t>(top("work_bytes").as_integer("work_bytes", 0, kMost));
+  if (const Json* crc = json.find("onnx_crc32")) {
+    const std::string& digits = crc->as_string("onnx_crc32");
+    if (manifest.synthetic || digits.size() != 8 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+      wrong("onnx_crc32: expected 8 hexadecimal digits, in a manifest of kind 'graph', got '" + digits + "'");
+    manifest.onnx_crc32 = static_cast<uint32_t>(std::stoul(digits, nullptr, 16));
+  }
   return manifest;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,7 @@ struct Manifest {
   size_t largest_gear = 0;
   std::vector<double> exec_us;  // one per gear
   size_t weight_nbytes = 0, work_nbytes = 0;
+  std::optional<uint32_t> onnx_crc32;  // of the graph's bytes; oms of before it was written have none
 
   // Throws Failure (545001) naming what is wrong.
   static Manifest parse(std::string_view json, const std::string& source);

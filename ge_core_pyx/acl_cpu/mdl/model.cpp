@@ -65,6 +65,12 @@ std::shared_ptr<const Program> compile(const Om& om) {
   if (manifest.synthetic != om.onnx().empty())
     refuse(ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED, "%s: a model of kind %s %s", om.source().c_str(),
            manifest.synthetic ? "synthetic" : "graph", manifest.synthetic ? "has no graph" : "needs its graph");
+  // Not left to OpenVINO: a damaged graph can crash it.
+  if (manifest.onnx_crc32)
+    if (uint32_t crc = om.onnx_crc32(); crc != *manifest.onnx_crc32)
+      refuse(ACL_ERROR_GE_EXEC_LOAD_WEIGHT_PARTITION_FAILED,
+             "%s: expected ONNX bytes with checksum %08x, got %08x; the file is damaged, copy or compile it again",
+             om.source().c_str(), *manifest.onnx_crc32, crc);
   program->fingerprint = fingerprint;
   program->weight_nbytes = weight_nbytes(manifest, om);
   program->work_nbytes = work_nbytes(manifest);
@@ -416,6 +422,7 @@ aclError Model::execute(Mode mode, const aclmdlDataset& input, aclmdlDataset& ou
   queued.run = TaskFn(std::move(task));
   queued.engine = acl_cpu::Engine::kCompute;
   queued.duration_us = duration_us;
+  queued.takes_real_time = !manifest().synthetic;
   pass_on(enqueue(stream, std::move(queued)));
   if (internal || mode != Mode::kAsync || found) pass_on(synchronize(stream, found ? -1 : timeout_ms));
   if (found)

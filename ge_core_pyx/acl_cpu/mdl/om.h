@@ -28,6 +28,7 @@ class Om {
   bool unknown_shapes() const { return unknown_shapes_; }
   // Equal for equal content.
   std::pair<uint64_t, uint64_t> fingerprint() const;
+  uint32_t onnx_crc32() const;  // as zlib computes it
 
  private:
   Om() = default;

@@ -127,6 +127,15 @@ aclError create_event(aclrtEvent* out, Maker maker, uint32_t flags) {
   return ACL_SUCCESS;
 }
 
+aclError create_event_with_flag(aclrtEvent* out, Maker maker, uint32_t flag) {
+  constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+  if (flag == 0 || (flag & ~kKnown) != 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x",
+                flag);
+  }
+  return create_event(out, maker, flag);
+}
+
 aclError event_and_stream(aclrtEvent event_handle, aclrtStream stream_handle, Event** event, Stream** stream) {
   if (aclError code = find_event(event_handle, event)) return code;
   if (aclError code = resolve_stream(stream_handle, stream)) return code;
@@ -172,6 +181,12 @@ aclError queue_wait(aclrtStream stream_handle, aclrtEvent event_handle, int time
 int default_wait_ms() {
   uint32_t seconds = op_wait_timeout_s;
   return seconds == 0 ? -1 : int(std::min<uint64_t>(uint64_t(seconds) * 1000, INT_MAX));
+}
+
+// What every query does first: room for the answer, and the event.
+aclError find_for(const void* out, const char* name, aclrtEvent handle, Event** event) {
+  if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s must not be NULL", name);
+  return find_event(handle, event);
 }
 
 aclError synchronize_event(aclrtEvent handle, int timeout_ms) {
@@ -225,25 +240,15 @@ aclError aclrtCreateEvent(aclrtEvent* event) {
 
 aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtCreateEventWithFlag);
-  constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
-  if (flag == 0 || (flag & ~kKnown) != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x",
-                flag);
-  }
-  return create_event(event, Maker::kWithFlag, flag);
+  return create_event_with_flag(event, Maker::kWithFlag, flag);
 }
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
   ACL_CPU_ENTRY(aclrtCreateEventExWithFlag);
-  constexpr uint32_t kKnown = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
   if ((flag & (ACL_EVENT_EXTERNAL | ACL_EVENT_IPC | ACL_EVENT_DEVICE_USE_ONLY)) != 0) {
     return unsupported(k_aclrtCreateEventExWithFlag, "an external, IPC or device-only event");
   }
-  if (flag == 0 || (flag & ~kKnown) != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "flag must combine SYNC, CAPTURE_STREAM_PROGRESS and TIME_LINE, got 0x%x",
-                flag);
-  }
-  return create_event(event, Maker::kEx, flag);
+  return create_event_with_flag(event, Maker::kEx, flag);
 }
 
 aclError aclrtDestroyEvent(aclrtEvent handle) {
@@ -291,9 +296,8 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
 
 aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEvent);
-  if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
   Event* event;
-  if (aclError code = find_event(handle, &event)) return code;
+  if (aclError code = find_for(status, "status", handle, &event)) return code;
   if (event->maker == Maker::kEx) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtQueryEvent does not take events of aclrtCreateEventExWithFlag");
   }
@@ -304,9 +308,8 @@ aclError aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus* status) {
 
 aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEventStatus);
-  if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
   Event* event;
-  if (aclError code = find_event(handle, &event)) return code;
+  if (aclError code = find_for(status, "status", handle, &event)) return code;
   if (event->maker == Maker::kWithFlag && (event->flags & ACL_EVENT_CAPTURE_STREAM_PROGRESS) == 0) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the status needs an event with ACL_EVENT_CAPTURE_STREAM_PROGRESS");
   }
@@ -317,9 +320,8 @@ aclError aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus* stat
 
 aclError aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus* status) {
   ACL_CPU_ENTRY(aclrtQueryEventWaitStatus);
-  if (status == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "status must not be NULL");
   Event* event;
-  if (aclError code = find_event(handle, &event)) return code;
+  if (aclError code = find_for(status, "status", handle, &event)) return code;
   if (event->maker == Maker::kEx) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "the wait status is not kept for events of aclrtCreateEventExWithFlag");
   }
@@ -361,9 +363,8 @@ aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
 
 aclError aclrtGetEventId(aclrtEvent handle, uint32_t* eventId) {
   ACL_CPU_ENTRY(aclrtGetEventId);
-  if (eventId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "eventId must not be NULL");
   Event* event;
-  if (aclError code = find_event(handle, &event)) return code;
+  if (aclError code = find_for(eventId, "eventId", handle, &event)) return code;
   *eventId = event->id;
   return ACL_SUCCESS;
 }

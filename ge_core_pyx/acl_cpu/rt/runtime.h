@@ -242,7 +242,7 @@ struct Task {
   TaskFn run;                     // does the real work on the stream's thread; its code becomes the stream's error
   Engine engine = Engine::kNone;  // what the task occupies on the (shared) device
   double duration_us = 0;         // 0: as long as `run` takes; else the stream lasts until the virtual end
-  bool takes_real_time = false;   // `run` is time on the virtual axis too (host callbacks, waits)
+  bool takes_real_time = false;   // without a duration: what `run` takes is virtual time too (callbacks, real graphs)
 };
 
 aclError enqueue(Stream* stream, Task&& task);

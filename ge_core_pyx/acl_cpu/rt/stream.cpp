@@ -148,10 +148,10 @@ void Stream::run(Item& item) {
   Task& task = item.task;
   int64_t duration = int64_t(task.duration_us * 1e3);
   bool engine = task.engine != Engine::kNone;
-  int64_t began = engine && duration == 0 ? now_ns() : 0;
-  int64_t end = 0;
-  if (duration > 0) {
-    int64_t ready = std::max(virtual_end_, item.submitted_ns);
+  int64_t ready = std::max(virtual_end_, item.submitted_ns), began = 0, end = 0;
+  if (duration == 0) {
+    began = now_ns();
+  } else {
     end = engine ? shared::reserve_engine(physical_device(device), task.engine, ready, duration) : ready + duration;
   }
   aclError code = item.fault.effect == TaskFault::kFail ? item.fault.code : task.run();
@@ -159,10 +159,10 @@ void Stream::run(Item& item) {
   if (duration > 0) {
     virtual_end_ = end;
     wait([] { return false; }, end);
-  } else if (engine) {
-    shared::add_busy(physical_device(device), task.engine, now_ns() - began);
-  } else if (task.takes_real_time) {
-    virtual_end_ = std::max(virtual_end_, now_ns());
+  } else if (engine || task.takes_real_time) {
+    int64_t took = now_ns() - began;
+    if (engine) shared::add_busy(physical_device(device), task.engine, took);
+    if (task.takes_real_time) virtual_end_ = ready + took;
   }
   if (item.fault.effect == TaskFault::kDelay) {
     virtual_end_ = std::max(virtual_end_, now_ns()) + int64_t(item.fault.delay_us * 1e3);
@@ -434,6 +434,22 @@ static aclError destroy_stream(aclrtStream handle, bool force) {
   return ACL_SUCCESS;
 }
 
+static aclError abort_stream(aclrtStream handle) {
+  Stream* stream;
+  if (aclError code = resolve_stream(handle, &stream)) return code;
+  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
+  return ACL_SUCCESS;
+}
+
+template <typename T, typename Source>
+static aclError tell(aclrtStream handle, const Source Stream::* source, T* out, const char* name) {
+  if (out == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "%s must not be NULL", name);
+  Stream* stream;
+  if (aclError code = find_stream(handle, &stream)) return code;
+  *out = stream->*source;
+  return ACL_SUCCESS;
+}
+
 static aclError check_timeout(int32_t timeout) {
   if (timeout >= -1) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 (for ever) or milliseconds, got %d", timeout);
@@ -492,18 +508,12 @@ aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus* status) {
 
 aclError aclrtStreamAbort(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamAbort);
-  Stream* stream;
-  if (aclError code = resolve_stream(handle, &stream)) return code;
-  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
-  return ACL_SUCCESS;
+  return abort_stream(handle);
 }
 
 aclError aclrtStreamStop(aclrtStream handle) {
   ACL_CPU_ENTRY(aclrtStreamStop);  // approximate: the same as aclrtStreamAbort
-  Stream* stream;
-  if (aclError code = resolve_stream(handle, &stream)) return code;
-  stream->abort(ACL_ERROR_RT_STREAM_ABORT);
-  return ACL_SUCCESS;
+  return abort_stream(handle);
 }
 
 aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
@@ -520,29 +530,17 @@ aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
 
 aclError aclrtStreamGetId(aclrtStream handle, int32_t* streamId) {
   ACL_CPU_ENTRY(aclrtStreamGetId);
-  if (streamId == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "streamId must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *streamId = stream->id;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::id, streamId, "streamId");
 }
 
 aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t* priority) {
   ACL_CPU_ENTRY(aclrtStreamGetPriority);
-  if (priority == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "priority must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *priority = stream->priority;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::priority, priority, "priority");
 }
 
 aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t* flags) {
   ACL_CPU_ENTRY(aclrtStreamGetFlags);
-  if (flags == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "flags must not be NULL");
-  Stream* stream;
-  if (aclError code = find_stream(handle, &stream)) return code;
-  *flags = stream->flags;
-  return ACL_SUCCESS;
+  return tell(handle, &Stream::flags, flags, "flags");
 }
 
 aclError aclrtGetStreamAvailableNum(uint32_t* streamCount) {
