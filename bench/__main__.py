@@ -59,6 +59,7 @@ Transports = Annotated[str, typer.Option(help="Ways to Triton.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer samples.")]
 Check = Annotated[bool, typer.Option("--check", help="Exit 3 if a limit is missed, 4 if a row is unstable.")]
 Json = Annotated[Path | None, typer.Option(help="Write all records to this file.")]
+Samples = Annotated[Path | None, typer.Option(help="Write every sample of every record to this npz file, in ns.")]
 Html = Annotated[Path | None, typer.Option(help="Write a page with plots to this file.")]
 Markdown = Annotated[Path | None, typer.Option(help="Write the report as Markdown to this file.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
@@ -98,6 +99,7 @@ def _finish(
     check: bool,
     json: Path | None,
     debug: bool,
+    samples: Path | None = None,
     html: Path | None = None,
     markdown: Path | None = None,
 ) -> None:
@@ -106,16 +108,20 @@ def _finish(
     from bench import run, tables
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    for path, hint in ((json, "--json"), (html, "--html"), (markdown, "--markdown")):
+    for path, hint in ((json, "--json"), (samples, "--samples"), (html, "--html"), (markdown, "--markdown")):
         _folder_exists(path, hint)
     progress = tables.progress_console()
     try:
         report, remarks = measure(lambda line: progress.print(line, style="dim"))
     except run.EXPECTED as error:
         _fail(error, debug)
+    report.summary["runs"] = [run.told(sys.argv[1:])]
     if json is not None:
         report.write(json)
         remarks.append(f"All records: {json}")
+    if samples is not None:
+        report.write_samples(samples)
+        remarks.append(f"All samples: {samples}")
     if html or markdown:
         remarks += _write(pages.document(report.to_dict()), html, markdown)
     tables.show(tables.console(), report, remarks, check)
@@ -160,6 +166,7 @@ def latency(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     html: Html = None,
     markdown: Markdown = None,
     debug: Debug = False,
@@ -168,7 +175,7 @@ def latency(
     from bench import run
 
     options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs)
-    _finish(lambda say: run.latency(options, say), check, json, debug, html, markdown)
+    _finish(lambda say: run.latency(options, say), check, json, debug, samples, html, markdown)
 
 
 @app.command()
@@ -179,13 +186,14 @@ def overhead(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     debug: Debug = False,
 ) -> None:
     """What ge_core adds to the same AscendCL calls made from C, without Triton, and allocations per request."""
     from bench import overhead
 
     plan = overhead.QUICK if quick else overhead.Plan()
-    _finish(lambda say: overhead.overhead(model, runtime, device, plan, say), check, json, debug)
+    _finish(lambda say: overhead.overhead(model, runtime, device, plan, say), check, json, debug, samples)
 
 
 @app.command()
@@ -196,13 +204,14 @@ def throughput(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     debug: Debug = False,
 ) -> None:
     """Rows/s of several slots and devices without Triton, and memory after many requests."""
     from bench import throughput
 
     plan = throughput.QUICK if quick else throughput.Plan()
-    _finish(lambda say: throughput.throughput(model, runtime, device, plan, say), check, json, debug)
+    _finish(lambda say: throughput.throughput(model, runtime, device, plan, say), check, json, debug, samples)
 
 
 @app.command()
@@ -217,6 +226,7 @@ def stages(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     html: Html = None,
     markdown: Markdown = None,
     debug: Debug = False,
@@ -226,7 +236,7 @@ def stages(
 
     plan = stages.QUICK if quick else stages.Plan()
     options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs, "llama7b")
-    _finish(lambda say: stages.stages(options, plan, say), check, json, debug, html, markdown)
+    _finish(lambda say: stages.stages(options, plan, say), check, json, debug, samples, html, markdown)
 
 
 @app.command()
@@ -248,6 +258,7 @@ def load(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     html: Html = None,
     markdown: Markdown = None,
     debug: Debug = False,
@@ -263,7 +274,7 @@ def load(
     if delays:
         plan = replace(plan, delays_us=_whole_numbers(delays, "--delays"))
     options = _latency_options(preset, model, runtime, device, "1", transport, quick, inputs, "llama7b")
-    _finish(lambda say: load.load(options, plan, limit_ms, say), check, json, debug, html, markdown)
+    _finish(lambda say: load.load(options, plan, limit_ms, say), check, json, debug, samples, html, markdown)
 
 
 @app.command()
@@ -279,6 +290,7 @@ def advice(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     html: Html = None,
     markdown: Markdown = None,
     debug: Debug = False,
@@ -289,7 +301,7 @@ def advice(
     (wanted,) = _names(goal, advice.GOALS)[:1]
     plan = load.QUICK if quick else load.Plan()
     options = _latency_options(preset, model, runtime, device, "1", transport, quick, inputs, "llama7b")
-    _finish(lambda say: advice.advice(options, wanted, p99_ms, plan, say), check, json, debug, html, markdown)
+    _finish(lambda say: advice.advice(options, wanted, p99_ms, plan, say), check, json, debug, samples, html, markdown)
 
 
 @app.command("all")
@@ -303,6 +315,7 @@ def everything(
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
+    samples: Samples = None,
     html: Html = None,
     markdown: Markdown = None,
     debug: Debug = False,
@@ -326,7 +339,7 @@ def everything(
         ]
         return Report.joined([report for report, _ in parts]), [line for _, remarks in parts for line in remarks]
 
-    _finish(measure, check, json, debug, html, markdown)
+    _finish(measure, check, json, debug, samples, html, markdown)
 
 
 @app.command()

@@ -173,7 +173,7 @@ def advice(
 ) -> tuple[Report, list[str]]:
     """Measure gears and Triton's overhead, suggest, and measure the suggestion beside the default settings."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "advice": []})
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
@@ -215,7 +215,8 @@ def _one(options, goal, p99_ms, plan, runtime, device, case: Case, folder: Path,
                     least = max(plan.least, 2 * clients)
                     taken = one.closed(clients, plan.seconds, least, max(plan.most, least))
             figures = load.point(taken, min(clients, max(session.description.max_rows, 1)))
-            report.records.append(_record(case, session, rows, transport, setting, clients, figures, common))
+            more = {**common, "samples_ns": taken.elapsed_ns}
+            report.records.append(_record(case, session, rows, transport, setting, clients, figures, more))
             return {"setting": asdict(setting), "label": str(setting), "clients": clients, **figures}
 
         say(f"{case.name}: Triton's overhead")

@@ -20,6 +20,14 @@ def borrow(session, feeds: dict[str, np.ndarray]):
     return session.borrow(shapes={name: array.shape for name, array in feeds.items()})
 
 
+def handles(session, feeds: dict[str, np.ndarray]) -> dict:
+    """Return the session's native handles for these inputs; for rows beyond the largest gear, those of that."""
+    description = session.description
+    if description.max_rows or description.gear_kind == "range":
+        return session.native_handles(len(next(iter(feeds.values()))) if description.max_rows else 1)
+    return session.native_handles(shapes={name: array.shape for name, array in feeds.items()})
+
+
 def ways(session) -> list[tuple[str, Callable[[dict], object]]]:
     """Return (name, function of the inputs): run, submit and a borrowed batch."""
 

@@ -15,6 +15,7 @@ import math
 import mmap
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +23,15 @@ from pathlib import Path
 import numpy as np
 import tritonclient.grpc
 import tritonclient.http
-from tritonclient.utils import np_to_triton_dtype
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 ALIGNMENT = 64
+RELEASED_WITHIN_S = 2.0
 _numbers = itertools.count()
+
+
+class RegionError(Exception):
+    """The server keeps a shared memory region after its last request; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,14 @@ class Regions:
 
     def __init__(self, endpoint: Endpoint, request: Request):
         self._client = tritonclient.grpc.InferenceServerClient(endpoint.grpc)
+        self._registered: list[str] = []
         self._sources = list(request.inputs.values())
         sizes = {name: (array.shape, array.dtype) for name, array in request.inputs.items()}
-        self.input_region, self.input_offsets, self._targets = self._create(sizes)
-        self.output_region, self.output_offsets, self.outputs = self._create(request.outputs)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            self.input_region, self.input_offsets, self._targets = self._create(sizes)
+            self.output_region, self.output_offsets, self.outputs = self._create(request.outputs)
+            undo.pop_all()
 
     def _create(self, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype]]):
         places: dict[str, tuple[int, int]] = {}
@@ -104,6 +114,7 @@ class Regions:
             os.ftruncate(descriptor, size)
             memory = mmap.mmap(descriptor, size)
             self._client.register_system_shared_memory(region, f"/{region}", size)
+            self._registered.append(region)
         finally:
             os.close(descriptor)
             file.unlink()
@@ -116,11 +127,32 @@ class Regions:
             np.copyto(target, source)
 
     def close(self) -> None:
-        """Let the server forget both regions; the memory goes with the last view of it."""
-        with contextlib.suppress(tritonclient.grpc.InferenceServerException):
-            self._client.unregister_system_shared_memory(self.input_region)
-            self._client.unregister_system_shared_memory(self.output_region)
+        """Let the server forget both regions; the memory goes with the last view of it.
+
+        Raises
+        ------
+        RegionError
+            It keeps one.
+        """
+        kept = [reason for region in self._registered if (reason := self._forget(region)) is not None]
+        self._registered.clear()
         self._client.close()
+        if kept:
+            raise RegionError("the server does not let go of shared memory: " + "; ".join(kept))
+
+    def _forget(self, region: str) -> str | None:
+        """Unregister a region, or return why that is not possible; for a moment after an answer it is in use."""
+        deadline = time.monotonic() + RELEASED_WITHIN_S
+        while True:
+            try:
+                self._client.unregister_system_shared_memory(region)
+                return None
+            except InferenceServerException as error:
+                if error.status() == "StatusCode.UNAVAILABLE":  # the server is gone, and the region with it
+                    return None
+                if "in use" not in str(error.message()) or time.monotonic() > deadline:
+                    return f"{region}: {error.message()}"
+            time.sleep(0.01)
 
 
 class SharedGrpc:
@@ -186,7 +218,11 @@ class LeanHttp:
         head = f"POST /v2/models/{request.model}/infer HTTP/1.1\r\nHost: {endpoint.http}\r\n"
         self._message = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
         host, _, port = endpoint.http.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)))
+        try:
+            self._socket = socket.create_connection((host, int(port)))
+        except OSError:
+            self._regions.close()
+            raise
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @staticmethod

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.document import Document, Section, Table, Text
-from bench.report import CPU_WARNING, mark, ms, rate
+from bench.report import CPU_WARNING, bound, mark, ms, rate
 
 KEY = ("bench", "path", "transport", "model", "batch", "concurrency", "slots", "instances")
 DRIFT = 0.05
@@ -229,6 +229,8 @@ def _document(a, b, names, drift, gaps, rows, told) -> Document:
         table = [_cells(change, ms) for change in gaps]
         strong = tuple(number for number, change in enumerate(gaps) if change.verdict in (SLOWER, FASTER))
         sections.append(Section("What Triton adds to c, ms", None, [Table(header, table, (0, 6), strong)]))
+    if limits := _limits(a["limits"], b["limits"]):
+        sections.append(limits)
     table = [_cells(change, rate if change.what.endswith("rows/s") else ms) for change in rows]
     strong = tuple(number for number, change in enumerate(rows) if change.verdict in (SLOWER, FASTER))
     notes = [
@@ -248,6 +250,18 @@ def _document(a, b, names, drift, gaps, rows, told) -> Document:
     sections.insert(0, Section(verdict, None, [Text(f"A: {_label(a, names[0])}"), Text(f"B: {_label(b, names[1])}")]))
     kinds = {r["device"]["kind"] for r in (*a["records"], *b["records"])}
     return Document("ge_core bench: two runs", " · ".join(names), sections, CPU_WARNING if "cpu" in kinds else None)
+
+
+def _limits(a: Sequence[Mapping], b: Sequence[Mapping]) -> Section | None:
+    """The limits that both runs judged, side by side."""
+    mine = {limit["id"]: limit for limit in a}
+    pairs = [(mine[limit["id"]], limit) for limit in b if limit["id"] in mine]
+    if not pairs:
+        return None
+    said = {(True, True): "ok", (False, False): "missed", (True, False): "now missed", (False, True): "now ok"}
+    rows = [(y["id"], f"{x['value']:.3f}", f"{y['value']:.3f}", bound(y), said[x["ok"], y["ok"]]) for x, y in pairs]
+    strong = tuple(number for number, (x, y) in enumerate(pairs) if x["ok"] != y["ok"])
+    return Section("Limits", None, [Table(("", "A", "B", "limit", ""), rows, strong=strong)])
 
 
 def _label(content: Mapping, name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench import stats
+from bench import calling, stats
 from bench.answers import agree
 from bench.c_path import CPath
 from bench.clients import Endpoint, Request, connect
@@ -21,6 +21,7 @@ from bench.settings import Setting
 CLIENTS = 16
 WAYS = {"returned": 1, "sender": 2}  # to answer, and the slots of each: Triton gathers the next batch meanwhile
 COLD_FROM_S = 0.002
+WARM_S, WARM_ROUNDS = 0.02, 20  # a window of the warm-up: so many calls as this takes, and so many at most
 HOT_TRANSPORTS = ("grpc", "http", "grpc+shm")
 LLAMA_GAP_LIMITS_MS = {1: 0.9, 4: 1.1, 8: 1.1}
 
@@ -31,7 +32,7 @@ class Plan:
 
     The smallest batch gets 100 rounds, enough for its p99, unless they would take longer than `first_seconds`. Cold
     floors are taken every `floor_every`-th round, because each costs a pause as long as the model's execution. Where
-    they need none, the rounds are three of at most `windows` windows.
+    they need none, the rounds are three of at most `windows` windows. The warm-up is at most `warm_up` windows.
     """
 
     seconds: float = 90.0
@@ -44,7 +45,7 @@ class Plan:
     load_batches: int = 60
     load_turns: int = 6
     warm_up: int = 10
-    pinned: bool = True
+    more: bool = True  # also c-pinned and triton-plain
 
     def rounds(self, round_s: float, smallest: bool) -> int:
         wanted = max(self.min_rounds, min(self.max_rounds, int(self.seconds / round_s)))
@@ -59,12 +60,12 @@ QUICK = Plan(
     min_rounds=20,
     max_rounds=2000,
     floor_every=2,
-    windows=6,
+    windows=4,
     load_seconds=4,
     load_batches=20,
     load_turns=3,
     warm_up=3,
-    pinned=False,
+    more=False,
 )
 
 
@@ -104,6 +105,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
     case, plan, exact = bench.case, bench.plan, bench.case.timing.startswith("declared")
     inputs = case.rows(batch)
     names = [spec.name for spec in bench.session.get_outputs()]
+    first_ns = stats.timed(lambda: bench.session.run(None, inputs))()
     expected = bench.session.run(None, inputs)
     if case.reference is not None:
         agree(case.reference(inputs), expected, f"{case.name} batch {batch}: direct against the reference", False)
@@ -117,9 +119,9 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
 
         if bench.c_library is not None:
             buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-            c = CPath(bench.c_library, bench.session.native_handles(batch), inputs, buffers)
+            c = CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers)
             add(("c", None), c.once(), lambda: list(buffers.values()))
-            if plan.pinned:
+            if plan.more:
                 add(("c-pinned", None), c.once("c-pinned"), lambda: list(buffers.values()))
         direct: list[np.ndarray] = []
 
@@ -128,8 +130,11 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
 
         add(("direct", None), stats.timed(run_direct), lambda: direct)
         shapes = {name: (array.shape, array.dtype) for name, array in zip(names, expected, strict=True)}
+        served = {"triton": case.name, "floor": f"{case.name}_floor"}
+        if plan.more and case.splittable:
+            served["triton-plain"] = f"{case.name}_plain"
         for transport in bench.transports:
-            for path, model in (("triton", case.name), ("floor", f"{case.name}_floor")):
+            for path, model in served.items():
                 caller = connect(bench.endpoint, Request(model, inputs, shapes), transport)
                 stack.callback(caller.close)
                 add(
@@ -138,9 +143,12 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
                     lambda caller=caller: [caller.outputs[name] for name in names],
                 )
 
-        warm = {key: np.median([run() for _ in range(plan.warm_up)]) / 1e9 for key, run in runs.items()}
+        size = max(1, min(WARM_ROUNDS, int(WARM_S * 1e9 / first_ns)))
+        hot = {key: stats.Call(run) for key, run in runs.items()}
+        windows = stats.until_stable(lambda: stats.interleave(hot, size), plan.warm_up)
+        warm = {key: stats.percentile([ns for window in windows for ns in window[key]], 50) / 1e9 for key in runs}
         _check_answers(case, batch, expected, answers, exact)
-        execution_s = float(warm[("c", None)] if ("c", None) in warm else warm[("direct", None)])
+        execution_s = warm[("c", None)] if ("c", None) in warm else warm[("direct", None)]
         pause_s = execution_s if execution_s >= COLD_FROM_S else 0.0
         calls = {
             key: stats.Call(run, plan.floor_every, pause_s) if key[0] == "floor" and pause_s else stats.Call(run)
@@ -165,6 +173,7 @@ def _one_batch(bench: Bench, batch: int, smallest: bool) -> list[dict]:
         fields = {
             **sizes,
             **stats.summarize(elapsed),
+            "samples_ns": elapsed,
             "rows_per_s": round(batch * 1e9 / float(np.mean(elapsed)), 3),
             "stable": stats.is_stable(stats.sequential_windows(elapsed)),
         }
@@ -212,6 +221,13 @@ def entries(case: Case, device_id: int) -> dict[str, Setting]:
     return {case.name: alone} | (ways if case.splittable else {})
 
 
+def plain_entries(case: Case, device_id: int) -> dict[str, Setting]:
+    """The entries of ``triton-plain``, whose model joins rows: without the batcher, and with it."""
+    alone = Setting(delay_us=None, first_device=device_id)
+    names = {f"{case.name}_plain": alone, f"{case.name}_plain_batched": replace(alone, delay_us=0)}
+    return names if case.splittable else {}
+
+
 def load(bench: Bench, rows: int, transport: str) -> dict:
     """Measure rows/s in turns: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
@@ -225,14 +241,17 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
     once = stats.timed(lambda: bench.session.run(None, inputs))
     batches = max(plan.load_batches, min(int(plan.load_seconds * 1e9 / once()), 100 * plan.load_batches))
     ways = {way: f"{case.name}_{way}" for way in WAYS} if case.splittable else {"returned": case.name}
+    plain = {"triton-plain": f"{case.name}_plain_batched"} if plan.more and case.splittable else {}
     bench.say(f"{case.name}: {batches} batches of {rows} back to back, in turn with {CLIENTS} clients over {transport}")
     with contextlib.ExitStack() as stack:
         paths: dict[str, Callable[[int], stats.Turn]] = {}
         if bench.c_library is not None:
             buffers = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
-            paths["c"] = stats.turns_of(CPath(bench.c_library, bench.session.native_handles(rows), inputs, buffers).run)
+            paths["c"] = stats.turns_of(
+                CPath(bench.c_library, calling.handles(bench.session, inputs), inputs, buffers).run
+            )
         paths["direct"] = stats.turns_of(lambda count: [once() for _ in range(count)])
-        for way, entry in ways.items():
+        for way, entry in (ways | plain).items():
             clients = Clients(case, bench.endpoint, entry, transport, bench.session, CLIENTS, 1)
             stack.callback(clients.close)
             paths[way] = lambda count, clients=clients: clients.turn(count * rows, rows)
@@ -240,19 +259,23 @@ def load(bench: Bench, rows: int, transport: str) -> dict:
 
     found: dict[str, dict] = {}
     for path, turns in taken.items():
-        served = path in ways
+        served = path not in ("c", "direct")
         each = 1 if served else rows  # rows of a call
+        elapsed = [ns for turn in turns for ns in turn.elapsed_ns]
         fields = {
             "bytes_in": sum(array.nbytes for array in inputs.values()) * each // rows,
             "bytes_out": sum(array.nbytes for array in expected) * each // rows,
-            **stats.summarize([ns for turn in turns for ns in turn.elapsed_ns]),
+            **stats.summarize(elapsed),
+            "samples_ns": elapsed,
             "rows_per_s": round(each * stats.rate(turns), 3),
             "stable": stats.is_stable(stats.turn_windows(turns)),
         }
         found[path] = {"rows_per_s": fields["rows_per_s"], "stable": fields["stable"]}
-        more = {"concurrency": CLIENTS, "slots": WAYS[path]} if served else {}
-        more |= {"timing": f"{case.timing}; responses {path}"} if served else {}
-        bench.record("throughput", "triton" if served else path, transport if served else None, each, fields, **more)
+        more: dict = {"concurrency": CLIENTS} if served else {}
+        if path in ways:
+            more |= {"slots": WAYS[path], "timing": f"{case.timing}; responses {path}"}
+        name, over = "triton" if path in ways else path, transport if served else None
+        bench.record("throughput", name, over, each, fields, **more)
     direct_path, best = "c" if "c" in found else "direct", max(ways, key=lambda way: found[way]["rows_per_s"])
     return {
         "direct_path": direct_path,
@@ -298,7 +321,6 @@ def _llama_gap_limits(rows: list[dict]) -> list[Limit]:
 def _llama_load_limits(loaded: dict) -> list[Limit]:
     if loaded["direct_path"] != "c":
         return []
-    way, rows = loaded["responses"], loaded["batch"]
-    what = f"G7: rows/s of {loaded['clients']} clients, responses {way} / c with batch {rows}"
+    what = f"G7: rows/s of {loaded['clients']} clients, better of the two ways / c with batch {loaded['batch']}"
     value = round(loaded["triton_rows_per_s"] / loaded["direct_rows_per_s"], 4)
     return [Limit(what, value, 0.99, loaded["stable"], at_least=True)]

@@ -137,7 +137,8 @@ def load(
     """
     runtime = locate.runtime_name(options.runtime)
     enough_devices(runtime, options.device_id + plan.devices)
-    device = records.device(runtime)
+    devices = range(options.device_id, options.device_id + plan.devices)
+    device = records.device(runtime, *devices)
     tune_allocator()
     if (here := ge_core.runtime_info(runtime).device_count) < (wanted := options.device_id + plan.devices):
         raise NotHereError(f"device {wanted - 1} was asked for, and there are {here} devices")
@@ -214,7 +215,7 @@ class _Load:
         least = max(plan.least, 2 * self.burst, 2 * count)
         taken = clients.closed(count, plan.seconds, least, max(plan.most, least))
         figures = {"clients": count, **point(taken, min(count, self.burst))}
-        self._record(setting, count, figures, "closed loop")
+        self._record(setting, count, figures, taken, "closed loop")
         return figures
 
     def _open(self, clients: Clients, setting: Setting, closed: list[dict], limit_ms: float | None) -> dict:
@@ -231,7 +232,7 @@ class _Load:
             figures["stable"] = figures["requests_per_s"] >= KEEPS_UP * rate
             figures["ok"] = figures["stable"] and tail_us(figures) <= limit_ms * 1e3
             points.append(figures)
-            self._record(setting, SENDERS, figures, f"open loop, {rate:.1f} requests/s due")
+            self._record(setting, SENDERS, figures, taken, f"open loop, {rate:.1f} requests/s due")
             return figures["ok"]
 
         for rate in self.plan.rates:
@@ -258,7 +259,7 @@ class _Load:
             self.say(f"{self.case.name}: {setting}: refused: {refused}")
             return what | {"refused": str(refused)}
 
-    def _record(self, setting: Setting, concurrency: int, figures: dict, how: str) -> None:
+    def _record(self, setting: Setting, concurrency: int, figures: dict, taken: Taken, how: str) -> None:
         inputs = self.case.rows(self.rows)
         names = ("n", "p50_us", "p90_us", "p95_us", "p99_us", "mean_us", "stable")
         fields = {name: figures[name] for name in names}
@@ -276,6 +277,7 @@ class _Load:
                 bytes_out=sum(array.nbytes for array in self.session.run(None, inputs)),
                 timing=f"{self.case.timing}; {how}; {setting}",
                 rows_per_s=round(figures["requests_per_s"] * self.rows, 3),
+                samples_ns=taken.elapsed_ns,
                 **fields,
                 **self.common,
             )

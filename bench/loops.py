@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -49,8 +50,9 @@ class Clients:
             raise
 
     def close(self) -> None:
-        for caller in self._callers:
-            caller.close()
+        with contextlib.ExitStack() as stack:
+            for caller in self._callers:
+                stack.callback(caller.close)
 
     def _compare(self, number: int, caller, whole: bool) -> None:
         wanted, got = self._wanted[number], [caller.outputs[name] for name in self._names]

@@ -102,7 +102,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
         rows = session.description.max_rows
         inputs = case.rows(rows)
         exact = case.timing.startswith("declared")
-        device = records.device(runtime)
+        device = records.device(runtime, device_id)
         expected = session.run(None, inputs)
         sizes = {
             "bytes_in": sum(array.nbytes for array in inputs.values()),
@@ -127,6 +127,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
                         "timing": _timing(case.timing, device),
                         **sizes,
                         **stats.summarize(elapsed),
+                        "samples_ns": elapsed,
                         "rows_per_s": round((rows or 1) * 1e9 / float(np.mean(elapsed)), 3),
                         "stable": stable[path],
                     },
@@ -169,7 +170,7 @@ def _pair(
 ) -> dict[str, list[int]]:
     """Alternate the two paths of `pair`; those that need a C compiler are left out where there is none."""
     names = [spec.name for spec in session.get_outputs()]
-    handles = session.native_handles(session.description.max_rows or 1)
+    handles = calling.handles(session, inputs)
     calls: dict[str, Callable[[], int]] = {}
     answers: dict[str, Callable[[], list[np.ndarray]]] = {}
     with contextlib.ExitStack() as stack:

@@ -6,8 +6,11 @@ import importlib.metadata
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 import ge_core
 
@@ -22,7 +25,8 @@ TRANSPORTS = ("grpc", "http", "grpc+shm", "http+shm")
 class Record:
     """One measured row. Times in microseconds, sizes in bytes per call; `timing` says what decides the time.
 
-    `transport` is None outside Triton, `p99_us` is None below 100 samples.
+    `transport` is None outside Triton, `p99_us` is None below 100 samples. `samples_ns` are the times that the
+    percentiles are of, in the order in which they were taken; they are no part of the JSON object.
     """
 
     bench: str
@@ -47,6 +51,7 @@ class Record:
     device: dict
     host: dict
     versions: dict
+    samples_ns: Sequence[int] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self):
         if self.path not in PATHS:
@@ -55,6 +60,16 @@ class Record:
             raise ValueError(f"transport {self.transport!r} is none of {', '.join(TRANSPORTS)}")
         if not self.device.get("kind") or not self.device.get("name"):
             raise ValueError("a record must name its device: kind and name")
+
+    def to_dict(self) -> dict:
+        fields = asdict(replace(self, samples_ns=()))
+        del fields["samples_ns"]
+        return fields
+
+    @property
+    def label(self) -> str:
+        where = f"{self.path} {self.transport}" if self.transport else self.path
+        return f"{self.bench} {where} {self.model} batch {self.batch} concurrency {self.concurrency}"
 
 
 @dataclass(frozen=True)
@@ -97,13 +112,27 @@ class Report:
     def to_dict(self) -> dict:
         return {
             "schema": SCHEMA,
-            "records": [asdict(record) for record in self.records],
+            "records": [record.to_dict() for record in self.records],
             "summary": self.summary,
-            "limits": [{"id": x.id, "value": x.value, "limit": x.limit, "ok": x.ok} for x in self.limits],
+            "limits": [
+                {"id": x.id, "value": x.value, "limit": x.limit, "at_least": x.at_least, "ok": x.ok}
+                for x in self.limits
+            ],
         }
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+
+    def write_samples(self, path: Path) -> None:
+        """Write an npz with one int64 array per record, in nanoseconds, in the order in which they were taken.
+
+        An array's name is the record's number in the JSON object, from 000 on, and what it is.
+        """
+        samples = {
+            f"{number:03} {x.label}": np.asarray(x.samples_ns, np.int64) for number, x in enumerate(self.records)
+        }
+        with path.open("wb") as file:
+            np.savez_compressed(file, **samples)
 
     def exit_code(self, check: bool) -> int:
         """Return 0, or with `check` 3 if a limit is missed, else 4 if a row that a limit is judged by is unstable.
@@ -117,8 +146,8 @@ class Report:
         return 0 if all(item.stable for item in self.limits or self.records) else 4
 
 
-def device(runtime: str) -> dict:
-    """Name the device; an AclLoadError says what was tried when there is none."""
+def device(runtime: str, *ids: int) -> dict:
+    """Name the device and the `ids` that are used; an AclLoadError says what was tried when there is none."""
     info = ge_core.runtime_info(runtime)
     return {
         "kind": info.kind,
@@ -126,6 +155,7 @@ def device(runtime: str) -> dict:
         "soc": info.soc_name,
         "cann": info.cann_version,
         "library": list(info.libraries),
+        "ids": list(ids),
     }
 
 

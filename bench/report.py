@@ -69,6 +69,12 @@ def rate(value: float) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
+def bound(limit: Mapping) -> str:
+    """A limit and its direction, which files of older versions do not have."""
+    sign = {True: "≥ ", False: "≤ "}.get(limit.get("at_least"), "")
+    return f"{sign}{limit['limit']:g}"
+
+
 def mark(row: Mapping) -> str:
     return "" if row["stable"] else "~"
 
@@ -92,7 +98,7 @@ def document(content: Mapping) -> Document:
     ]
     subtitle = " · ".join([*names, *dict.fromkeys(record["host"].get("cpu", "") for record in records)])
     warning = CPU_WARNING if "cpu" in kinds else None
-    return Document("ge_core bench", subtitle, sections, warning, _facts(records))
+    return Document("ge_core bench", subtitle, sections, warning, _facts(records) + _runs(summary))
 
 
 def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
@@ -148,7 +154,7 @@ def _latency_plots(latency: Sequence[Mapping], model: Mapping) -> list[Plot]:
 def _limits(limits: Sequence[Mapping], devices: Sequence[str]) -> list[Section]:
     if not limits:
         return []
-    rows = [(x["id"], f"{x['value']:.3f}", f"{x['limit']:g}", "ok" if x["ok"] else "missed") for x in limits]
+    rows = [(x["id"], f"{x['value']:.3f}", bound(x), "ok" if x["ok"] else "missed") for x in limits]
     missed = tuple(number for number, x in enumerate(limits) if not x["ok"])
     table = Table(("", "measured", "limit", ""), rows, strong=missed)
     return [Section("Limits", ", ".join(devices), [table])]
@@ -187,6 +193,7 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
     notes = [
         "c: the AscendCL calls from C. direct: InferenceSession.run. floor: a Triton model that does nothing; floor*: "
         "after a pause as long as the model's execution. http+shm: the bench's lean client.",
+        "triton-plain: a Triton model written the usual way: NumPy joins rows, copies and execution are synchronous.",
         "gap: p50 of Triton minus p50 of c; p10…p90: of the differences pair by pair; /floor: gap / floor. ~ unstable: "
         "three consecutive windows differ by more than 10 %. p99 –: fewer than 100 samples.",
     ]
@@ -281,6 +288,9 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
     blocks.append(
         Text(f"{group[0]['timing']}; requests, and executions with events, of each batch: {counts}.", "note")
     )  # fmt: skip
+    blocks.append(
+        Text("Of answers that are returned, one batch at a time; `responses: sender` overlaps these stages.", "note")
+    )
     if "not an NPU" in device and any(each.get("D2H") == 0 for each in times):
         blocks.append(
             Text(
@@ -399,6 +409,14 @@ def usage_sections(summary: Mapping) -> list[Section]:
         return []
     header = ("during", "device", "cube", "vector", "AI CPU", "most memory in use", "samples")
     return [Section("What the device said of itself", summary.get("device"), [Table(header, rows)])]
+
+
+def _runs(summary: Mapping) -> list[tuple[str, str]]:
+    found = []
+    for each in summary.get("runs", ()):
+        settings = [f"{name}={value}" for name, value in each["environment"].items()]
+        found.append(("command", " ".join([*settings, "python -m bench", *each["arguments"]])))
+    return found
 
 
 def _facts(records: Sequence[Mapping]) -> list[tuple[str, str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from bench import c_path, models, overhead, presets, records, settings
 from bench import latency as measure
 from bench.answers import WrongAnswerError
 from bench.child import ChildError
+from bench.clients import RegionError
 from bench.models import GEARS, Case, NotHereError
 from bench.records import Report
 from bench.report import UnreadableError
 from bench.repository import add_floor
 from bench.serve import DifferentDeviceError, serve
 from bench.settings import RefusedError
+from bench.usage import Sampler
 from ge_core.atc import AtcError, CompileError
 from ge_core.serving import tune_allocator
 from ge_core.triton_server import ServerError
@@ -32,8 +35,16 @@ MORE_PRESETS = ("image", *presets.PRESETS)
 EXPECTED = (
     *(ChildError, NotHereError, WrongAnswerError, DifferentDeviceError, ServerError, CompileError, AtcError),
     *(AclError, AclLoadError, ModelFileError, UnsupportedError, ValueError, RefusedError, UnreadableError),
+    RegionError,
 )
+PLAIN_MODEL = Path(__file__).with_name("plain_model.py")
 LOAD_TRANSPORT = "grpc+shm"
+
+
+def told(arguments: Sequence[str]) -> dict:
+    """What a report says of how it was asked for: the command line, and the environment that ge_core reads."""
+    environ = {name: value for name, value in sorted(os.environ.items()) if name.startswith("GE_CORE_")}
+    return {"arguments": list(arguments), "environment": environ}
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,9 @@ class Options:
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
-    report = Report(summary={"device": device["name"], "models": []})
+    report = Report(summary={"device": device["name"], "models": [], "usage": []})
     remarks = []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
         folder = Path(name)
@@ -134,6 +145,10 @@ def _measure_group(
             add_floor(repository, f"{case.name}_floor", most, session, outputs)
             for entry, setting in measure.entries(case, options.device_id).items():
                 settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
+            plain = measure.plain_entries(case, options.device_id) if plan.more else {}
+            for entry, setting in plain.items():
+                text = settings.config(entry, case.om, runtime, session, setting, "python")
+                settings.add(repository, entry, text, {"model.py": PLAIN_MODEL.read_bytes()})
             prepared.append((case, session, batches))
         say(f"{', '.join(case.name for case in cases)}: starting Triton")
         endpoint, triton = stack.enter_context(serve(repository, runtime))
@@ -143,9 +158,7 @@ def _measure_group(
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=triton),
         }
         for case, session, batches in prepared:
-            # C calls get the handles of a number of rows; gears of other axes are out of their reach.
-            calls = None if session.description.gears and not case.splittable else library
-            bench = measure.Bench(case, session, endpoint, calls, options.transports, plan, common, report, say)
+            bench = measure.Bench(case, session, endpoint, library, options.transports, plan, common, report, say)
             found = _measure_model(bench, batches)
             if options.model is None:  # the limits are those of the bench's own models
                 report.limits += measure.limits(case.name, found["gaps"], found["load"])
@@ -156,7 +169,9 @@ def _measure_model(bench: measure.Bench, batches: list[int]) -> dict:
     case, transports = bench.case, bench.transports
     transport = LOAD_TRANSPORT if LOAD_TRANSPORT in transports else transports[0]
     gaps = measure.latency(bench, batches)
-    loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
+    with Sampler(bench.common["device"]["kind"], bench.common["device"]["ids"]) as usage:
+        loaded = measure.load(bench, bench.session.description.max_rows or 1, transport)
+    bench.report.summary["usage"].append({"bench": "latency, most rows/s", "model": case.name, **usage.summary()})
     return {
         "model": case.name,
         "device": bench.common["device"]["name"],

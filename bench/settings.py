@@ -54,8 +54,16 @@ class Setting:
         parts = (("instance", self.instances), ("device", self.devices), ("slot", self.slots))
         return ", ".join([*(f"{n} {name}{'s' if n > 1 else ''}" for name, n in parts), batcher])
 
-    def stanza(self) -> str:
-        """Return the lines of config.pbtxt that ask for it; what is the default is left out."""
+    def values(self) -> dict[str, str]:
+        """Return the model's parameters; several slots go with responses that are sent."""
+        return {
+            "device_ids": ",".join(str(self.first_device + number) for number in range(self.devices)),
+            "slots": str(self.slots),
+            "responses": "sender" if self.slots > 1 else "returned",
+        }
+
+    def stanza(self, whole: bool = False) -> str:
+        """Return the lines of config.pbtxt that ask for it; without `whole`, parameters' defaults are left out."""
         lines = [f"max_batch_size: {self.rows}"] if self.rows else []
         lines += [f"instance_group [ {{ kind: KIND_CPU count: {self.instances} }} ]"]
         if self.delay_us is not None:
@@ -63,22 +71,19 @@ class Setting:
             if self.preferred:
                 inside += f"preferred_batch_size: [ {', '.join(map(str, self.preferred))} ] "
             lines.append(f"dynamic_batching {{ {inside}}}")
-        values = {}
-        if self.devices > 1 or self.first_device:
-            values["device_ids"] = ",".join(str(self.first_device + number) for number in range(self.devices))
-        if self.slots > 1:
-            values |= {"slots": str(self.slots), "responses": "sender"}
+        plain = {} if whole else Setting().values()
+        values = {name: value for name, value in self.values().items() if value != plain.get(name)}
         return "\n".join(lines) + "\n" + parameters(values)
 
 
 def config(name: str, om: Path, runtime: str, session, setting: Setting, backend: str = "ge") -> str:
-    """Return the config.pbtxt of `om` served as `setting` says, everything spelled out."""
+    """Return the config.pbtxt of `om` served as `setting` says, spelled out, so that no environment changes it."""
     description = session.description
     return (
         f'name: "{name}"\nbackend: "{backend}"\n'
         + tensors("input", session.get_inputs(), description.max_rows > 0)
         + tensors("output", session.get_outputs(), description.max_rows > 0)
-        + replace(setting, rows=setting.rows or description.max_rows or None).stanza()
+        + replace(setting, rows=setting.rows or description.max_rows or None).stanza(whole=True)
         + parameters({"om_model_path": str(om.resolve()), "runtime": runtime})
     )
 

@@ -90,6 +90,9 @@ def model(path: str) -> type:
             self._log, self._row = open_log(log, "r+"), 0
             self._now = dict.fromkeys(FIELDS, 0)
             self._model = serving.load(pb_utils, args)
+            if isinstance(self._model, serving.SendingModel):
+                self._model.close()
+                raise ValueError('the clocks time `responses: "returned"` alone: a sent answer outlasts its execution')
             self._session = self._model._session
             self._session.sample_stages(EVERY)
             self._model._session = Timed(self._session, self._now)

@@ -127,7 +127,7 @@ DEVICE = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
 def stages(options: run.Options, plan: Plan, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
-    device = records.device(runtime)
+    device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "stages": [], "usage": []})
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
@@ -187,6 +187,7 @@ def _record(case: Case, batch: int, transport: str, plain: list[int], sizes: dic
     fields = {
         **sizes,
         **stats.summarize(plain),
+        "samples_ns": plain,
         "rows_per_s": round(batch * 1e9 / float(np.mean(plain)), 3),
         "stable": stats.is_stable(stats.sequential_windows(plain)),
         "timing": case.timing,

@@ -93,15 +93,19 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 
 def _cells(record: Record) -> list[str]:
     if record.bench == "throughput":
-        clients = f"{record.path} ×{record.concurrency}{', sender' if record.slots > 1 else ''}"
+        clients = f"{_short(record.path)} ×{record.concurrency}{', sent' if record.slots > 1 else ''}"
         name = clients if record.transport else f"{record.path}, batch {record.batch}"
     else:
-        path = "floor*" if record.path == "floor" and "pause" in record.timing else record.path
+        path = "floor*" if record.path == "floor" and "pause" in record.timing else _short(record.path)
         name = f"{path} {record.transport or ''}".rstrip()
     times = [
         milliseconds(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)
     ]
     return [name + ("" if record.stable else "~"), str(record.n), *times, number(record.rows_per_s)]
+
+
+def _short(path: str) -> str:
+    return path.removeprefix("triton-")
 
 
 def _gap_cells(gap: dict) -> list[str]:
@@ -119,7 +123,9 @@ NOTES = (
     "gap: p50 of Triton minus p50 of c. p10…p90: of the differences, pair by pair. /floor: gap / floor.",
     "floor*: each call after a pause as long as the model's execution. p99 –: fewer than 100 samples.",
     "-direct: p50 of Triton minus p50 of direct. http+shm: the bench's lean client.",
-    "~ unstable: three windows differ by over 10 %. ×16: clients of one row, over {transport}.",
+    "plain: triton-plain, a Triton model written the usual way (NumPy joins rows, synchronous calls).",
+    "~ unstable: three windows differ by over 10 %. ×16: clients of one row, over {transport}; sent: with",
+    "responses sender and two slots.",
 )
 
 

@@ -214,9 +214,10 @@ def _rates(
             "bytes_out": sum(array.nbytes for array in expected[0]),
             "timing": timing,
             **stats.summarize(found.elapsed_ns),
+            "samples_ns": found.elapsed_ns,
             "rows_per_s": round((rows or 1) * found.per_s(1 if transport else burst), 3),
             "stable": stats.is_stable(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)),
-            "device": {**records.device(runtime), "ids": device_ids},
+            "device": records.device(runtime, *device_ids),
         }
         for (path, transport), found in taken.items()
     ]
@@ -288,7 +289,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
             session = ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id, slots=2)
             sessions.append(stack.enter_context(session))
             ways += [(call, mixed_sizes(case, session)) for _, call in calling.ways(session)]
-        device = records.device(runtime)
+        device = records.device(runtime, device_id)
         held = []
         begun = time.perf_counter()
         for number in range(requests):

@@ -228,7 +228,6 @@ class ServedModel:
         self._groups = {}
         if binding.max_batch_size and not self._by_rows:
             self._groups = self._group(session)
-        self._reader = Reader(session, binding)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         outputs = [self._output(bound, places) for bound in binding.outputs]
         self._answers = Answers(pb_utils, outputs, register=session.register_memory if register else None)
@@ -237,6 +236,7 @@ class ServedModel:
                 "GE Backend: register_memory: this runtime cannot pin Triton's shared memory (aclrtHostRegisterV2, "
                 "CANN 9); requests and answers are copied as without it"
             )
+        self._reader = Reader(session, binding, self._answers.share if self._answers.in_place else None)
         self._input_names = tuple(spec.name for spec in description.inputs)
         self._sent: list[Reply] = []  # Triton may still be reading these
         for context in session.contexts:

@@ -3,6 +3,7 @@
 import operator
 import os
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -374,9 +375,17 @@ class InferenceSession:
         """
         self._executor.recover()
 
-    def native_handles(self, rows: int) -> dict:
-        """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile."""
-        return self._executor.handles(rows)
+    def native_handles(self, rows: int = 1, *, shapes: Mapping[str, Sequence[int]] | None = None) -> dict:
+        """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile.
+
+        Parameters
+        ----------
+        rows : int
+            Of the gear: the smallest that holds them.
+        shapes : mapping of str to shape, optional
+            Instead of rows, the input shapes of a gear, exactly; ValueError lists the gears when it is none.
+        """
+        return self._executor.handles(rows, shapes)
 
     @property
     def contexts(self) -> list:

@@ -1,5 +1,10 @@
-"""Reading Triton's requests: their inputs, checked against the model and held where Triton put them."""
+"""Reading Triton's requests: their inputs, checked against the model and held where Triton put them.
 
+Triton's worker keeps an input twice: in its shared memory (DLPack), and as an array of its own, copied last and so
+nearer to the CPU. Copies read the array; bfloat16 has none, and devices read only shared memory.
+"""
+
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -18,16 +23,20 @@ class Reader:
     ----------
     session : ge_core.InferenceSession
     binding : ge_core.triton_config.Binding
+    share : callable, optional
+        For devices that read Triton's shared memory: is called with each Feed, to let them read there.
     """
 
-    def __init__(self, session, binding):
+    def __init__(self, session, binding, share: Callable | None = None):
+        self._share = share
         self._by_rows = session.description.max_rows > 0 or binding.max_batch_size > 0
         self._stage = session.stage if session.description.max_rows else partial(session.stage, rows=self._by_rows)
         by_spec = {bound.spec.name: bound for bound in binding.inputs}
         self._inputs = tuple(by_spec[spec.name] for spec in session.description.inputs)
         self._names = tuple(bound.name for bound in self._inputs)
         self._casts = any(bound.cast for bound in self._inputs)
-        self._simple = len(self._inputs) == 1 and self._by_rows and not self._casts
+        self._shared = {bound.name for bound in self._inputs if share or bound.spec.dtype == "bfloat16"}
+        self._simple = len(self._inputs) == 1 and self._by_rows and not self._casts and not self._shared
 
     def read(self, request) -> feeds.Feed:
         """The inputs of one request, not copied: the Feed keeps Triton's tensors.
@@ -40,7 +49,7 @@ class Reader:
         tensors = request.inputs()
         if self._simple and len(tensors) == 1:  # Triton has compared its name with the configuration
             try:
-                return self._stage([tensors[0].to_dlpack()])
+                return self._stage([tensors[0].as_numpy()])
             except Exception as error:
                 raise RequestError(self._why_not({self._names[0]: tensors[0]}, error)) from None
         given = {tensor.name(): tensor for tensor in tensors}
@@ -48,9 +57,11 @@ class Reader:
             if self._casts:
                 values = [self._value(given[bound.name], bound) for bound in self._inputs]
             else:
-                values = [given[name].to_dlpack() for name in self._names]
+                values = [self._held(given[name], name) for name in self._names]
             feed = self._stage(values)
             if len(given) == len(values) and (self._by_rows or self._fits(feed.shapes)):
+                if self._share is not None:
+                    self._share(feed)
                 return feed
             reason = None
         except RequestError:
@@ -62,10 +73,13 @@ class Reader:
     def _fits(self, shapes) -> bool:
         return all(_agrees(bound.spec.shape, shape) for bound, shape in zip(self._inputs, shapes, strict=True))
 
+    def _held(self, tensor, name):
+        return tensor.to_dlpack() if name in self._shared else tensor.as_numpy()
+
     def _value(self, tensor, bound):
-        """A capsule, or the converted array of an input that clients send in another type than the om's."""
+        """An input as it is, or the converted array of one that clients send in another type than the om's."""
         if bound.cast is None or feeds.came(tensor.to_dlpack())[0] != bound.cast:
-            return tensor.to_dlpack()
+            return self._held(tensor, bound.name)
         array, dtype = tensor.as_numpy(), np.dtype(bound.spec.dtype)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
         finite = array[np.isfinite(array)] if dtype.kind == "f" else array

@@ -136,18 +136,22 @@ class Answers:
             return self._tensor.from_dlpack(output.name, feeds.to_capsule(array.view(np.uint16), "bfloat16"))
         return self._tensor(output.name, array)
 
-    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
-        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
-        return self._pool.room(sizes)
-
     @property
     def in_place(self) -> bool:
         """Whether devices write into the pool themselves."""
         return self._pool.pinned
 
+    def share(self, feed: feeds.Feed) -> None:
+        """Lets devices read a request in what the pool has grown by."""
+        self._pool.follow(feed.address)
+
     def close(self) -> None:
         """Lets go of the pool. Calling it again does nothing."""
         self._pool.close()
+
+    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
+        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
+        return self._pool.room(sizes)
 
     def _make(self, outputs, rows, shapes):
         size = rows if shapes is None else shapes
@@ -192,6 +196,7 @@ class Pool:
         self._register, self._registrations = register, {}
         self._ranges: list[tuple[int, int]] = []
         self._growth = resources.pool_settings(os.getppid()).growth
+        self._region: Path | None = None
         if register is not None:
             self._map()
 
@@ -206,8 +211,16 @@ class Pool:
             self._map()
         return self._inside(target)
 
+    def follow(self, address: int) -> None:
+        """Looks for new mappings if the region has outgrown those that are known, and none has this address."""
+        if any(first <= address < last for first, last in self._ranges):
+            return
+        if self._region.stat().st_size > max((last - first for first, last in self._ranges), default=0):
+            self._map()
+
     def _map(self):
-        self._ranges = _mappings(region())
+        self._region = self._region or region()
+        self._ranges = _mappings(self._region)
         for first, last in self._ranges if self._register is not None else ():
             if first not in self._registrations:
                 self._registrations[first] = self._register((ctypes.c_char * (last - first)).from_address(first))

@@ -716,13 +716,19 @@ cdef class Executor:
         """See InferenceSession.stage."""
         return Feed.__new__(Feed, self.sources, values, rows or self.by_rows)
 
-    def handles(self, size_t rows) -> dict:
+    def handles(self, size_t rows, shapes=None) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
         cdef Slot slot
         if acl.forked or self.refusing:
             self._refuse()
         slot = (<Device>self.devices[0]).slots[0]
         cdef int plan = self.plan_for(slot, rows) if self.max_rows > 0 else slot.n_plans - 1
+        if shapes is not None:
+            asked = tuple(tuple(shapes[spec.name]) for spec in self.description.inputs)
+            if asked not in self.plans_by_shapes:
+                known = " or ".join(str(list(gear)) for gear in self.plans_by_shapes) or "none of a range"
+                raise ValueError(f"shapes: expected the input shapes of a gear, {known}, got {list(asked)}")
+            plan = self.plans_by_shapes[asked]
         cdef Plan* p = &slot.plans[plan]
         if slot.current != plan:
             with slot.context.bound():

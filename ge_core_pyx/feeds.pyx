@@ -59,6 +59,11 @@ cdef class Feed:
             self.rows = self.views[0].shape[0]
 
     @property
+    def address(self) -> int:
+        """Where the first input begins."""
+        return <size_t>self.views[0].buf if self.filled else 0
+
+    @property
     def shapes(self) -> tuple:
         """The shape of each input."""
         cdef int i, d

@@ -14,17 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from tritonclient.utils import InferenceServerException
 
 import ge_core
 from bench import (
     answers,
     c_path,
+    calling,
     child,
     clients,
     latency,
     loops,
     models,
     overhead,
+    presets,
     records,
     run,
     serve,
@@ -278,7 +281,9 @@ def test_a_turn_is_chosen_by_evenness_and_not_by_rate():
 
 def test_report_has_the_documented_form(tmp_path):
     report = records.Report(
-        [record()], {"models": []}, [records.Limit("G6a", 0.93, 1.0), records.Limit("G6b", 1.2, 0.9)]
+        [record(samples_ns=[1, 2])],
+        {"models": []},
+        [records.Limit("G6a", 0.93, 1.0), records.Limit("G7", 0.9, 0.99, at_least=True)],
     )
     report.write(tmp_path / "out.json")
     written = json.loads((tmp_path / "out.json").read_text())
@@ -288,8 +293,8 @@ def test_report_has_the_documented_form(tmp_path):
     fields += "p95_us p99_us mean_us rows_per_s stable device host versions"
     assert " ".join(written["records"][0]) == fields
     assert written["limits"] == [
-        {"id": "G6a", "value": 0.93, "limit": 1.0, "ok": True},
-        {"id": "G6b", "value": 1.2, "limit": 0.9, "ok": False},
+        {"id": "G6a", "value": 0.93, "limit": 1.0, "at_least": False, "ok": True},
+        {"id": "G7", "value": 0.9, "limit": 0.99, "at_least": True, "ok": False},
     ]
 
 
@@ -305,6 +310,22 @@ def test_exit_codes(limit, stable, code):
 @pytest.mark.parametrize(("value", "ok"), [(0.97, False), (0.98, True), (1.2, True)])
 def test_a_limit_may_be_a_lower_one(value, ok):
     assert records.Limit("G8a", value, 0.98, at_least=True).ok is ok
+
+
+def test_percentiles_can_be_taken_again_from_the_samples(tmp_path):
+    times = [np.random.default_rng(seed).integers(1000, 90_000_000, 250).tolist() for seed in (0, 1)]
+    rows = [record(batch=seed + 1, samples_ns=times[seed], **stats.summarize(times[seed])) for seed in (0, 1)]
+    report = records.Report(rows)
+    report.write_samples(tmp_path / "samples.npz")
+    written = report.to_dict()["records"]
+    with np.load(tmp_path / "samples.npz") as samples:
+        assert samples.files == [f"00{n} latency direct m batch {n + 1} concurrency 1" for n in (0, 1)]
+        for row, name in zip(written, samples.files, strict=True):
+            assert samples[name].dtype == np.int64
+            assert samples[name].tolist() == times[row["batch"] - 1]
+            for q in (50, 90, 95, 99):
+                assert row[f"p{q}_us"] == pytest.approx(np.percentile(samples[name], q) / 1e3, abs=2e-3)
+    assert "samples_ns" not in written[0]
 
 
 def test_reports_join():
@@ -333,14 +354,14 @@ def test_limits_of_the_llama_preset():
         {"batch": 4, "transport": "grpc+shm"},
     ]
     loaded = {"direct_path": "c", "direct_rows_per_s": 36.0, "triton_rows_per_s": 35.5, "stable": True}
-    loaded |= {"responses": "sender", "clients": 16, "batch": 8}
+    loaded |= {"clients": 16, "batch": 8}
     found = latency.limits("llama7b", rows, loaded)
     assert [(limit.id.split(":")[0], limit.value, limit.limit, limit.ok, limit.stable) for limit in found] == [
         ("G6a batch 1", 0.8, 1.0, True, True),
         ("G6b batch 8", 1.15, 1.1, False, False),
         ("G7", 0.9861, 0.99, False, True),
     ]
-    assert found[-1].id == "G7: rows/s of 16 clients, responses sender / c with batch 8"
+    assert found[-1].id == "G7: rows/s of 16 clients, better of the two ways / c with batch 8"
     assert latency.limits("llama7b", [], loaded | {"direct_path": "direct"}) == []
 
 
@@ -438,6 +459,22 @@ def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
             assert calls[path]() > 0
             assert kept() is not None
             assert np.array_equal(kept(), expected) == (path != "c-pinned")
+
+
+def test_c_runs_gears_of_any_axis(tmp_path):
+    try:
+        library = c_path.compile_library(tmp_path)
+    except c_path.CPathError as reason:
+        pytest.skip(str(reason))
+    om = models.synthetic_case("dims", tmp_path, throughput.MIXED["dims"]).om
+    cases = presets.gear_cases("dims", om, "cpu")
+    assert [case.name for case in cases] == ["dims_16", "dims_512", "dims_4096"]
+    with ge_core.InferenceSession(om, runtime="cpu") as session:
+        for case in cases:
+            (expected,) = session.run(None, case.rows(1))
+            output = np.empty_like(expected)
+            c_path.CPath(library, calling.handles(session, case.rows(1)), case.rows(1), {"y": output}).once()()
+            assert np.array_equal(output, expected)
 
 
 def test_other_settings_in_the_server_are_refused():
@@ -562,11 +599,14 @@ def test_live_run_measures_every_path(live):
     ways += [(path, transport) for path in ("triton", "floor") for transport in records.TRANSPORTS]
     for model, batches in (("tiny", {1, 2}), ("whole", {1})):
         mine = [r for r in report.records if r.model == model and r.bench == "latency"]
+        plain = [("triton-plain", transport) for transport in records.TRANSPORTS] if model == "tiny" else []
         assert {r.batch for r in mine} == batches
         for batch in batches:
             found = [(r.path, r.transport) for r in mine if r.batch == batch]
-            assert sorted(found, key=str) == sorted(ways, key=str)
+            assert sorted(found, key=str) == sorted([*ways, *plain], key=str)
     assert any("tiny batch 2" in line for line in lines)
+    used = [(one["bench"], one["model"], one["devices"][0]["device"]) for one in report.summary["usage"]]
+    assert used == [("latency, most rows/s", "tiny", 0), ("latency, most rows/s", "whole", 0)]
 
 
 def test_live_records_are_complete(live):
@@ -578,6 +618,7 @@ def test_live_records_are_complete(live):
         assert r.p50_us <= r.p90_us <= r.p95_us
         assert r.p99_us is None or r.n >= 100
         assert r.rows_per_s > 0
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.host["cores"] >= 1
         assert {"ge_core", "python", "numpy", "tritonclient", "tritonserver"} <= set(r.versions)
         if r.model == "tiny":
@@ -645,22 +686,116 @@ def test_live_tables_name_the_device_and_fit_a_hundred_columns(live):
     assert not re.search(r"(?<![\dp.])\w*…(?!\d|p|-)", text), "a cell is cut off"
 
 
-def test_a_region_is_gone_when_the_server_refuses_it(monkeypatch):
-    class Refusing:
-        def __init__(self, url):
-            pass
+class RegionServer:
+    """The part of a server that a region needs: refuses the n-th, and says it is in use so many times."""
 
-        def register_system_shared_memory(self, *arguments):
+    def __init__(self, refuses: int | None = None, in_use: int = 0, error: str = "'r' is in use", status: str = "x"):
+        self.refuses, self.in_use, self.error, self.status = refuses, in_use, error, status
+        self.registered, self.asked, self.closed = [], 0, False
+
+    def __call__(self, url):
+        return self
+
+    def register_system_shared_memory(self, name, key, size):
+        if len(self.registered) == self.refuses:
             raise ConnectionError("refused")
+        assert Path(f"/dev/shm{key}").stat().st_size == size
+        self.registered.append(name)
 
-        def close(self):
-            pass
+    def unregister_system_shared_memory(self, name):
+        self.asked += 1
+        if self.in_use:
+            self.in_use -= 1
+            raise InferenceServerException(self.error, self.status)
+        self.registered.remove(name)
 
-    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", Refusing)
+    def close(self):
+        self.closed = True
+
+
+def regions(monkeypatch, server: RegionServer) -> clients.Regions:
+    monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", server)
     request = clients.Request("m", {"x": np.zeros((1, 4), np.float32)}, {"y": ((1, 2), np.dtype(np.float32))})
+    try:
+        return clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
+    finally:
+        assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_refused_region_leaves_nothing_behind(monkeypatch, number):
+    server = RegionServer(refuses=number)
     with pytest.raises(ConnectionError, match="refused"):
-        clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
-    assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+        regions(monkeypatch, server)
+    assert (server.registered, server.asked, server.closed) == ([], number, True)
+
+
+def test_a_region_in_use_is_asked_for_again(monkeypatch):
+    server = RegionServer(in_use=3)
+    regions(monkeypatch, server).close()
+    assert (server.registered, server.asked, server.closed) == ([], 5, True)
+
+
+@pytest.mark.parametrize(("error", "wait_s"), [("'r' is in use", -1.0), ("no such right", 60.0)])
+def test_a_region_that_stays_is_told_and_the_other_goes(monkeypatch, error, wait_s):
+    monkeypatch.setattr(clients, "RELEASED_WITHIN_S", wait_s)
+    server = RegionServer(error=error)
+    both = regions(monkeypatch, server)
+    server.in_use = 1
+    with pytest.raises(clients.RegionError, match=f"{both.input_region}: {error}"):
+        both.close()
+    assert (server.registered, server.closed) == ([both.input_region], True)
+
+
+def test_regions_go_with_their_server(monkeypatch):
+    server = RegionServer(error="no connection", status="StatusCode.UNAVAILABLE")
+    both = regions(monkeypatch, server)
+    server.in_use = 2
+    both.close()
+    assert (server.asked, server.closed) == (2, True)
+
+
+SECOND_DEVICE = """
+import json, sys
+from pathlib import Path
+import ge_core
+from bench import run, latency, models
+from ge_core_pyx.memory import DeviceBuffer
+
+folder = Path(sys.argv[1])
+model = {"dynamic_batch_size": [1, 2], "inputs": [{"name": "x", "dtype": "int8", "shape": [-1, 8]}]}
+case = models.synthetic_case("m", folder, model | {"outputs": [{"name": "y", "dtype": "int8", "shape": [-1, 4]}]})
+first = ge_core.InferenceSession(case.om, runtime="cpu", device_id=0)
+free, _ = first.contexts[0].memory_info()
+kept = DeviceBuffer(first.contexts[0], free - 4096)  # nothing else fits on the first device
+plan = latency.Plan(
+    seconds=0, first_seconds=0, min_rounds=2, max_rounds=2, load_seconds=0, load_batches=3, warm_up=1, windows=3
+)
+options = run.Options((), case.om, "cpu", 1, (1, 2), ("http+shm",), plan=plan)
+report, _ = run.latency(options, lambda line: None)
+print(json.dumps([[r.bench, r.path, r.batch, r.slots, r.device["ids"]] for r in report.records]))
+"""
+
+
+def test_triton_serves_on_the_device_that_is_measured(tmp_path):
+    config = {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"devices": 2, "hbm_bytes": 134217984}'}
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND_DEVICE, str(tmp_path)],
+        cwd=ROOT, env=os.environ | config, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert {tuple(ids) for *_, ids in rows} == {(1,)}
+    served = [row[:4] for row in rows if row[1].startswith("triton")]
+    assert served == [
+        ["latency", "triton", 1, 1],
+        ["latency", "triton-plain", 1, 1],
+        ["latency", "triton", 2, 1],
+        ["latency", "triton-plain", 2, 1],
+        ["throughput", "triton", 1, 1],
+        ["throughput", "triton", 1, 2],
+        ["throughput", "triton-plain", 1, 1],
+    ]
 
 
 # ---- overhead and throughput ----
@@ -763,6 +898,7 @@ def test_live_overhead_compares_every_path(live_overhead):
     }
     for r in report.records:
         assert (r.bench, r.n, r.slots, r.batch) == ("overhead", 15, 1, 1)
+        assert (len(r.samples_ns), r.p50_us) == (r.n, pytest.approx(np.percentile(r.samples_ns, 50) / 1e3, abs=2e-3))
         assert r.device["kind"] == "cpu"
         assert r.timing == "declared 0 ms; stream workers sleep until work comes (futex)"
         assert {"ge_core", "python", "numpy"} <= set(r.versions)
@@ -819,6 +955,7 @@ def test_live_throughput_measures_slots_and_devices(live_throughput):
         ("direct", 2, 4, 8, 48, execution),
     ]
     assert all(r.rows_per_s > 0 and "not an NPU" in r.device["name"] for r in live_throughput.records)
+    assert all(len(r.samples_ns) == r.n for r in live_throughput.records)
     memory = live_throughput.summary["throughput"]["memory"]
     assert (memory["requests"], memory["settled"]) == (60, 40)
     assert memory["growth_bytes"]["counted_device"] == memory["growth_bytes"]["device"] == 0

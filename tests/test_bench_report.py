@@ -93,8 +93,9 @@ def content(**changes) -> dict:
     records = [record(path="c", transport=None), record(path="direct", transport=None), record()]
     records += [record(path="floor", timing="no model, 5.0 ms pause before each call")]
     limits = [
-        {"id": "G6a", "value": 0.9, "limit": 1.0, "ok": True},
-        {"id": "G6b", "value": 2.0, "limit": 1.1, "ok": False},
+        {"id": "G6a", "value": 0.9, "limit": 1.0, "at_least": False, "ok": True},
+        {"id": "G6b", "value": 2.0, "limit": 1.1, "ok": False},  # of an older version
+        {"id": "G7", "value": 0.995, "limit": 0.99, "at_least": True, "ok": True},
     ]
     return {"schema": 1, "records": records, "summary": summary, "limits": limits} | changes
 
@@ -250,7 +251,7 @@ def test_reports_are_put_together():
     assert len(both["records"]) == 8
     assert len(both["summary"]["load"]) == 2
     assert both["summary"]["device"] == CPU["name"]
-    assert [limit["id"] for limit in both["limits"]] == ["G6a", "G6b"]
+    assert [limit["id"] for limit in both["limits"]] == ["G6a", "G6b", "G7"]
 
 
 @pytest.mark.parametrize(
@@ -294,6 +295,34 @@ def test_the_allowance_is_three_standard_errors_and_the_drift():
     found = compare.compare(one(), one(), ("a", "b"), drift=0.02)
     error = 1.2533 * (100 / 1.2816) / 200**0.5
     assert found.rows[0].allowance == pytest.approx(3 * 2**0.5 * error + 100)
+
+
+def test_a_report_says_how_it_was_asked_for(monkeypatch):
+    monkeypatch.setenv("GE_CORE_CPU_CONFIG", "{}")
+    told = run.told(["latency", "--quick"])
+    assert (told["arguments"], told["environment"]["GE_CORE_CPU_CONFIG"]) == (["latency", "--quick"], "{}")
+    told["environment"] = {"GE_CORE_RUNTIME": "cpu"}
+    a = content()
+    a["summary"]["runs"] = [told]
+    both = report.document(report.joined([a, one() | {"summary": {"runs": [told]}}]))
+    assert both.facts[-2:] == [("command", "GE_CORE_RUNTIME=cpu python -m bench latency --quick")] * 2
+
+
+def test_limits_show_their_direction_alone_and_compared():
+    a, b = content(), content()
+    b["limits"] = [{**b["limits"][2], "value": 0.9, "ok": False}, {**b["limits"][1], "value": 1.0, "ok": True}]
+    (section,) = (one for one in report.document(a).sections if one.title == "Limits")
+    assert section.blocks[0].rows == [
+        ("G6a", "0.900", "≤ 1", "ok"),
+        ("G6b", "2.000", "1.1", "missed"),
+        ("G7", "0.995", "≥ 0.99", "ok"),
+    ]
+    (section,) = (s for s in compare.compare(a, b, ("a", "b")).document.sections if s.title == "Limits")
+    assert section.blocks[0].rows == [
+        ("G7", "0.995", "0.900", "≥ 0.99", "now missed"),
+        ("G6b", "2.000", "1.000", "1.1", "now ok"),
+    ]
+    assert section.blocks[0].strong == (0, 1)
 
 
 def test_gaps_and_rates_are_compared():
@@ -577,6 +606,11 @@ def test_stanzas():
         'parameters { key: "responses" value { string_value: "sender" } }',
     ]
     assert "dynamic_batching" not in Setting(delay_us=None).stanza()
+    assert Setting().stanza(whole=True).splitlines()[2:] == [
+        'parameters { key: "device_ids" value { string_value: "0" } }',
+        'parameters { key: "slots" value { string_value: "1" } }',
+        'parameters { key: "responses" value { string_value: "returned" } }',
+    ]
     assert str(everything) == "4 instances, 2 devices, 2 slots, batcher, delay 700 µs"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oms import numpy_name, write_synthetic
+from oms import numpy_name, write_shaped, write_synthetic
 
 import ge_core
 from ge_core import synthetic
@@ -616,6 +616,25 @@ def test_what_stands_for_an_integer_a_path_or_a_dict_is_taken(gears):
         same(future.result(float("inf")), gears.expected(feeds))
     with pytest.raises(RuntimeError, match="is closed"):
         session.native_handles(1)
+
+
+def test_native_handles_are_of_the_gear_asked_for(gears, tmp_path):
+    dims = {"kind": "dims", "values": [[4], [16]]}
+    shaped = write_shaped(tmp_path / "dims.om", [("x", "float32", [1, -1])], [("y", "int64", [1, -1])], dims)
+    with ge_core.InferenceSession(shaped.path) as session:
+        for width in (4, 16, 4):
+            found = session.native_handles(shapes={"x": (1, width)})
+            assert (found["inputs"], found["outputs"]) == ([("x", 0, 4 * width)], [("y", 0, 8 * width)])
+            feeds = {"x": np.arange(width, dtype=np.float32)[None]}
+            same(session.run(None, feeds), shaped.expected(feeds))
+        known = r"expected the input shapes of a gear, \[\(1, 4\)\] or \[\(1, 16\)\], got \[\(1, 8\)\]"
+        with pytest.raises(ValueError, match=known):
+            session.native_handles(shapes={"x": [1, 8]})
+    with ge_core.InferenceSession(gears.path) as session:
+        assert (
+            session.native_handles(3)["inputs"]
+            == session.native_handles(shapes={"image": (4, 3, 5), "ids": (4, 4)})["inputs"]
+        )
 
 
 def test_closing_while_several_slots_are_in_use_gives_everything_back(gears):
