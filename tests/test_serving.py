@@ -369,6 +369,18 @@ def test_one_failed_execution_of_several_fails_its_own_requests(gears, served, s
     assert second.code() == TritonError.INTERNAL
 
 
+def test_a_request_that_failed_in_several_executions_failed_once(gears, served, monkeypatch):
+    one = served(gears)
+
+    def launch(*arguments):
+        raise TimeoutError("no free slot")
+
+    monkeypatch.setattr(one.model._session, "launch", launch)
+    (error,) = one.ask(gears.random(20))
+    assert error.code() == TritonError.UNAVAILABLE
+    assert sum("request without id failed: no free slot" in line for line in one.pb_utils.Logger.lines) == 1
+
+
 def test_nothing_is_raised_out_of_execute(gears, served):
     one = served(gears)
 
