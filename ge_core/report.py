@@ -86,7 +86,7 @@ def hints(config: Mapping, description, instances_per_device: int) -> Iterable[s
             f"{rows} rows: 5,351 → 8,646 requests/s were measured with 8 clients; with one client it costs 33 to 87 us"
         )
     if batching is not None:
-        yield from _batcher_hints(batching, rows, description)
+        yield from _batcher_hints(config, description)
     if instances_per_device > 1:
         yield (
             f"hint: {instances_per_device} instances share a device, each with its own copy of the weights, and do not "
@@ -96,7 +96,8 @@ def hints(config: Mapping, description, instances_per_device: int) -> Iterable[s
         yield "hint: response_cache does nothing unless the server runs with --cache-config=local,size=<bytes>"
 
 
-def _batcher_hints(batching: Mapping, rows: int, description) -> Iterable[str]:
+def _batcher_hints(config: Mapping, description) -> Iterable[str]:
+    batching, rows = config["dynamic_batching"], config["max_batch_size"]
     stalls = [key for key in ("default_queue_policy", "priority_queue_policy") if _set(batching.get(key))]
     if _number(batching.get("priority_levels")):
         stalls.append("priority_levels")
@@ -120,8 +121,17 @@ def _batcher_hints(batching: Mapping, rows: int, description) -> Iterable[str]:
             f"hint: preferred_batch_size {', '.join(map(str, odd))} is no gear of the om and is padded up; its gears "
             f"are {', '.join(map(str, gears))}"
         )
+    if rows > 1 and description.gear_kind in ("dims", "image_size") and not _ragged(config):
+        yield (
+            "hint: Triton gathers only requests of equal shapes; with `allow_ragged_batch: true` in every input others "
+            "share a call too, and each shape runs in its own gear"
+        )
     if rows <= 1:
         yield f"hint: dynamic_batching cannot merge anything with max_batch_size {rows}; it costs 33 to 87 us each"
+
+
+def _ragged(config: Mapping) -> bool:
+    return all(entry.get("allow_ragged_batch") for entry in config["input"])
 
 
 def _set(policy) -> bool:

@@ -453,7 +453,8 @@ class ServedModel:
 
     def _fail(self, answers: Sequence[Answer], error: Exception):
         for answer in answers:
-            answer.error = self._told(error, answer.request)
+            if answer.error is None:
+                answer.error = self._told(error, answer.request)
 
     def _told(self, error: Exception, request):
         """An error as the client is told it; logged with the request's id."""

@@ -142,6 +142,11 @@ def wait(condition, limit_s=20.0):
     return time.monotonic() - began
 
 
+def started(pid):
+    """When a process began; pids begin anew after a while."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
 def seconds(value):
     return "never" if value is None else f"{value:.1f} s"
 
@@ -205,7 +210,7 @@ def kill_workers(rounds):
                     with clients(server, "m", om) as results:
                         wait(lambda results=results: results["right"] > 50)
                         # Workers of the model that was unloaded in the last round may still be ending: the newest.
-                        victim = max(worker.pid for worker in live_workers(server.pid))
+                        victim = max((worker.pid for worker in live_workers(server.pid)), key=started)
                         os.kill(victim, signal.SIGKILL)
                         began = time.monotonic()
                         while not supervisor.look() and time.monotonic() - began < 60:

@@ -347,6 +347,14 @@ def test_hints_name_what_hurts_with_its_measured_effect(config, says):
         assert text in hints[0]
 
 
+@pytest.mark.parametrize(("ragged", "count"), [([True, True], 0), ([True, False], 1)])
+def test_other_lengths_in_one_call_need_a_word_in_every_input(ragged, count):
+    inputs = [{"name": str(number), "allow_ragged_batch": value} for number, value in enumerate(ragged)]
+    config = {"max_batch_size": 4, "dynamic_batching": {}, "input": inputs}
+    hints = list(report.hints(config, SimpleNamespace(gear_kind="dims", gears=((1, 128), (4, 128))), 1))
+    assert len(hints) == count and all("allow_ragged_batch: true" in hint for hint in hints)
+
+
 def test_instances_that_share_a_device_are_told_of_slots():
     (hint,) = report.hints({"max_batch_size": 1}, description_of(), 3)
     assert "3 instances share a device" in hint and "`slots`" in hint

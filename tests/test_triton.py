@@ -431,6 +431,18 @@ def test_a_wrong_request_says_what_was_expected_and_what_came(server, repository
         assert_right(om, good, answer.result())
 
 
+def test_the_log_names_the_request_that_failed(server, repository):
+    tensor = grpc.InferInput("input_ids", [1, 7], "INT64")
+    tensor.set_data_from_numpy(np.zeros((1, 7), np.int64))
+    with closing(client(server, "grpc")) as connection, pytest.raises(InferenceServerException):
+        connection.infer("llama_model", [tensor], request_id="order-66")
+    says = "request order-66 failed: input 'input_ids': expected INT64 [rows, 16], got INT64 [1, 7]"
+    deadline = time.monotonic() + 30
+    while says not in server.log and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert says in server.log
+
+
 def test_a_missing_input_is_named(server, repository):
     feeds = repository.oms["bert_model"].random(1)
     del feeds["attention_mask"]
