@@ -55,7 +55,7 @@ class Plan:
 
 
 QUICK = Plan(
-    seconds=10,
+    seconds=8,
     first_seconds=75,
     min_rounds=20,
     max_rounds=2000,
