@@ -138,6 +138,7 @@ def _latency_options(
     quick: bool,
     inputs: Path | None = None,
     default: str = "llama7b,ocr",
+    register_memory: bool = False,
 ):
     from bench import records, run
 
@@ -151,6 +152,7 @@ def _latency_options(
         transports=_names(transports, records.TRANSPORTS),
         quick=quick,
         inputs=inputs,
+        register_memory=register_memory,
     )
 
 
@@ -163,6 +165,9 @@ def latency(
     device: Device = 0,
     batches: Batches = "1,4,8",
     transports: Transports = "grpc,http,grpc+shm,http+shm",
+    register_memory: Annotated[
+        bool, typer.Option("--register-memory", help="Serve with register_memory: true, see docs/triton.md.")
+    ] = False,
     quick: Quick = False,
     check: Check = False,
     json: Json = None,
@@ -174,7 +179,9 @@ def latency(
     """Latency of the same inference called directly and through Triton, and requests/s of 16 clients."""
     from bench import run
 
-    options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs)
+    options = _latency_options(
+        preset, model, runtime, device, batches, transports, quick, inputs, register_memory=register_memory
+    )
     _finish(lambda say: run.latency(options, say), check, json, debug, samples, html, markdown)
 
 

@@ -214,9 +214,9 @@ def _summary(batch: int, transport: str, samples: dict, pause_s: float) -> dict:
     return row
 
 
-def entries(case: Case, device_id: int) -> dict[str, Setting]:
+def entries(case: Case, device_id: int, register_memory: bool) -> dict[str, Setting]:
     """The entries of a model: one without the batcher; if it can be cut by rows, one with it for each of `WAYS`."""
-    alone = Setting(delay_us=None, first_device=device_id)
+    alone = Setting(delay_us=None, first_device=device_id, register_memory=register_memory)
     ways = {f"{case.name}_{way}": replace(alone, delay_us=0, slots=slots) for way, slots in WAYS.items()}
     return {case.name: alone} | (ways if case.splittable else {})
 

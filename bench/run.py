@@ -39,6 +39,7 @@ EXPECTED = (
 )
 PLAIN_MODEL = Path(__file__).with_name("plain_model.py")
 LOAD_TRANSPORT = "grpc+shm"
+REGISTERED = "Served with register_memory: the device itself reads and writes Triton's shared memory."
 
 
 def told(arguments: Sequence[str]) -> dict:
@@ -60,6 +61,7 @@ class Options:
     quick: bool = False
     plan: measure.Plan | None = None
     inputs: Path | None = None
+    register_memory: bool = False
 
 
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
@@ -68,7 +70,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
     device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "models": [], "usage": []})
-    remarks = []
+    remarks = [REGISTERED] if options.register_memory else []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
         folder = Path(name)
         if " " in name:
@@ -143,7 +145,7 @@ def _measure_group(
             outputs = {batch if case.splittable else 0: session.run(None, case.rows(batch)) for batch in batches}
             most = session.description.max_rows if case.splittable else 0
             add_floor(repository, f"{case.name}_floor", most, session, outputs)
-            for entry, setting in measure.entries(case, options.device_id).items():
+            for entry, setting in measure.entries(case, options.device_id, options.register_memory).items():
                 settings.add(repository, entry, settings.config(entry, case.om, runtime, session, setting))
             plain = measure.plain_entries(case, options.device_id) if plan.more else {}
             for entry, setting in plain.items():

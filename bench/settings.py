@@ -39,6 +39,8 @@ class Setting:
         Rows at which it does not wait.
     rows : int or None
         The most rows of a batch; None: as many as the om takes.
+    register_memory : bool
+        Whether devices read and write Triton's shared memory themselves.
     """
 
     instances: int = 1
@@ -48,6 +50,7 @@ class Setting:
     preferred: tuple[int, ...] = ()
     first_device: int = 0
     rows: int | None = None
+    register_memory: bool = False
 
     def __str__(self) -> str:
         batcher = "no batcher" if self.delay_us is None else f"batcher, delay {self.delay_us} µs"
@@ -60,6 +63,7 @@ class Setting:
             "device_ids": ",".join(str(self.first_device + number) for number in range(self.devices)),
             "slots": str(self.slots),
             "responses": "sender" if self.slots > 1 else "returned",
+            "register_memory": "true" if self.register_memory else "false",
         }
 
     def stanza(self, whole: bool = False) -> str:

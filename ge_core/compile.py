@@ -128,7 +128,7 @@ def _compile_for_cpu(options: dict[str, str], report: Report) -> Compiled:
         manifest, onnx = _describe_synthetic(source, options), None
     else:
         manifest, onnx = _Graph(source, options, notes).compile(soc)
-    manifest["name"] = manifest["name"] or path.stem
+    manifest["name"] = manifest["name"] or path.stem.encode("utf-8", "replace").decode()
     try:
         nbytes = om.write(path, manifest, onnx)
     except ValueError as error:
@@ -143,6 +143,9 @@ def _compile_for_cpu(options: dict[str, str], report: Report) -> Compiled:
 def _first_bytes(source: Path) -> bytes:
     """Refuses what is neither ONNX nor JSON, by name."""
     try:
+        # A device has no end, a pipe can be read only once.
+        if source.exists() and not source.is_file() and not source.is_dir():
+            raise ModelFileError(f"--model={source}: expected an ONNX file, got something that is not a regular file")
         with source.open("rb") as file:
             raw = file.read(256)
     except FileNotFoundError:
@@ -323,9 +326,7 @@ class _Graph:
                 output["shape"] = shape
             if any(-1 in tensor["shape"] for tensor in (*inputs, *outputs)):
                 rest["ranges"] = {name: [_bounds(dim) for dim in shape] for name, shape in shapes.items()}
-        rest["work_bytes"] = nbytes = _largest_nbytes(inputs, outputs, rest.get("gears"))
-        if nbytes > _LARGEST_TENSORS:
-            raise CompileError(f"--input_shape: inputs and outputs would take {nbytes:,} bytes; give smaller shapes")
+        rest["work_bytes"] = _largest_nbytes(inputs, outputs, rest.get("gears"))
         return _manifest("graph", soc, inputs, outputs, **rest), content if self.changed else self.source
 
     # Names and types.
@@ -693,7 +694,10 @@ def _largest_nbytes(inputs: list[dict], outputs: list[dict], gears: dict | None)
     values = [(value,) if isinstance(value, int) else tuple(value) for value in gears["values"]] if gears else [()]
     kind = gears["kind"] if gears else "batch"
     sized = [atc.gear_shapes(kind, gear, named) if gear else named for gear in values]
-    return total + max(sum(_nbytes(tensor, shapes[tensor["name"]]) for tensor in inputs) for shapes in sized)
+    total += max(sum(_nbytes(tensor, shapes[tensor["name"]]) for tensor in inputs) for shapes in sized)
+    if total > _LARGEST_TENSORS:
+        raise CompileError(f"inputs and outputs would take {total:,} bytes; give smaller shapes")
+    return total
 
 
 def _nbytes(tensor: dict, shape: Sequence[int]) -> int:
@@ -757,6 +761,7 @@ def _synthetic_manifest(description: Any, soc: str | None) -> dict[str, Any]:
     rest |= {"exec_us": exec_us, "gears": _gears_entry(kind, gears) if gears else None}
     manifest = _manifest("synthetic", soc, inputs, outputs, **rest)
     om.check_manifest(manifest)
+    _largest_nbytes(inputs, outputs, manifest["gears"])
     _check_rows(manifest)
     return manifest
 

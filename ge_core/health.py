@@ -1,12 +1,17 @@
 """Whether a served model can answer, and its way back after a device error."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from ge_core_pyx.errors import STICKY
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+# Names a folder in which a worker that only a new process can replace leaves a file, called after its pid.
+LOST_ENVIRONMENT = "GE_CORE_LOST_WORKERS"
 
 
 class Health:
@@ -43,9 +48,7 @@ class Health:
             if unhealthy is None:
                 return
             if getattr(error, "code", None) in STICKY:
-                self.restart_needed = True
-                self.reason = f"{unhealthy}. Only a new process ends this: unload and load the model"
-                self._log(f"does not answer any more: {self.reason}")
+                self._lost(unhealthy)
                 return
             self.reason = f"{unhealthy}. The device is being asked again"
             self._log(f"answers UNAVAILABLE for now: {self.reason}")
@@ -58,6 +61,14 @@ class Health:
         if self._thread is not None:
             self._thread.join()
 
+    def _lost(self, why) -> None:
+        self.restart_needed = True
+        self.reason = f"{why}. Only a new process ends this: unload and load the model"
+        self._log(f"does not answer any more: {self.reason}")
+        if folder := os.environ.get(LOST_ENVIRONMENT):
+            with suppress(OSError):
+                Path(folder, str(os.getpid())).touch()
+
     def _recover(self) -> None:
         began, pause = time.monotonic(), FIRST_PAUSE_S
         while not self._ended.wait(pause):
@@ -66,9 +77,7 @@ class Health:
             except Exception as error:
                 if getattr(error, "code", None) in STICKY:
                     with self._lock:
-                        self.restart_needed = True
-                        self.reason = f"{error}. Only a new process ends this: unload and load the model"
-                    self._log(f"does not answer any more: {self.reason}")
+                        self._lost(error)
                     return
                 pause = min(2 * pause, LONGEST_PAUSE_S)
             else:

@@ -3,11 +3,44 @@
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ge_core import golden, health, metrics, options, report, resources
+
+FAILURES_PER_S = 20  # lines of the log; each holds its request up for 50 us
+
+
+class FailureLog:
+    """A line in the log for each failed request, with its id; so many of them a second, then how many more there were.
+
+    Parameters
+    ----------
+    log : pb_utils.Logger
+    """
+
+    def __init__(self, log):
+        self._log, self._lock = log, threading.Lock()
+        self._second, self._lines, self._left_out = 0.0, 0, 0
+
+    def log(self, request, text: str) -> None:
+        try:
+            number = request.request_id()
+        except Exception:  # whatever is wrong with it, its client gets an answer
+            number = ""
+        with self._lock:
+            now, left_out = time.monotonic(), 0
+            if now - self._second >= 1:
+                self._second, self._lines, left_out, self._left_out = now, 0, self._left_out, 0
+            self._lines += 1
+            if self._lines > FAILURES_PER_S:
+                self._left_out += 1
+                return
+        if left_out:
+            self._log.log_error(f"GE Backend: {left_out} more requests failed meanwhile")
+        self._log.log_error(f"GE Backend: request {number or 'without id'} failed: {text}")
 
 
 class Operations:
@@ -96,19 +129,25 @@ def check_load(
     ------
     GoldenError
         The model does not compute what the golden file expects.
+    DeviceMemoryError
+        The instances of a device need more than it has.
     """
     config = json.loads(args["model_config"])
     folder = Path(args["model_repository"]) / args["model_version"]
     notes = []
+    count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)
+    need = session.stats()["device_bytes"] // len(session.device_ids)
+    for context in session.contexts:
+        sharing = _instances_on(context.device_id, settings, count)
+        resources.check_memory(context.device_id, need, sharing, context.memory_info()[1])
     if settings.golden:
         notes.append(("golden", golden.check(folder / settings.golden, session)))
     if instance:
         return
-    count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)
     sharing = _instances_on(session.device_ids[0], settings, count)
     warnings = []
     for name, (text, well) in (
-        ("device memory", _memory(session, sharing)),
+        ("device memory", _memory(session, need, sharing)),
         ("shared memory", _shared_memory(session, config, settings, count)),
     ):
         if well:
@@ -130,10 +169,9 @@ def _instances_on(device_id: int, settings: options.ServingOptions, count: int) 
     return sum(device_id in ids for ids in owned)
 
 
-def _memory(session, instances: int) -> tuple[str, bool]:
+def _memory(session, need: int, instances: int) -> tuple[str, bool]:
     free, total = session.contexts[0].memory_info()
-    own = session.stats()["device_bytes"] // len(session.device_ids)
-    return resources.memory_text(session.device_ids[0], own, instances, free + own, total)
+    return resources.memory_text(session.device_ids[0], need, instances, free + need, total)
 
 
 def _shared_memory(session, config: Mapping, settings: options.ServingOptions, count: int) -> tuple[str, bool]:

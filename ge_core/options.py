@@ -201,7 +201,14 @@ _REFUSED_PREFIXES: dict[str, Refusal] = {
 TRITON_PARAMETERS = frozenset({"EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS"})
 # Settings of the library, not of a model.
 LIBRARY_ENVIRONMENT = frozenset(
-    {"GE_CORE_ACL_LIBRARY", "GE_CORE_CPU_CONFIG", "GE_CORE_OPENVINO", "GE_CORE_MODEL_ROOTS", "GE_CORE_DEBUG"}
+    {
+        "GE_CORE_ACL_LIBRARY",
+        "GE_CORE_CPU_CONFIG",
+        "GE_CORE_OPENVINO",
+        "GE_CORE_MODEL_ROOTS",
+        "GE_CORE_DEBUG",
+        "GE_CORE_LOST_WORKERS",
+    }
 )
 ENVIRONMENT_PREFIX = "GE_CORE_"
 

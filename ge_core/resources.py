@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ge_core_pyx import errors
+
 MASK = "ASCEND_RT_VISIBLE_DEVICES"
 MIB = 1 << 20
 POOL_OVERHEAD, TENSOR_OVERHEAD, FRAGMENTATION = 64 << 10, 150, 1.3
 _SHM = Path("/dev/shm")
+_LESS = "lower instance_group's count or slots, compile smaller gears, or add device_ids"
 
 
 class Mask(NamedTuple):
@@ -47,6 +50,16 @@ def mask_warning(environ: Mapping[str, str]) -> str | None:
     return f"{MASK} {problem}; give ascending ids without blanks, for example 0,1" if problem else None
 
 
+def environment_warning(parameters: Mapping[str, str], runtime: str, environ: Mapping[str, str]) -> str | None:
+    """A sentence about an environment whose script was not run: Triton does not from 25.09 on."""
+    if runtime != "npu" or "EXECUTION_ENV_PATH" not in parameters or "ASCEND_OPP_PATH" in environ:
+        return None
+    return (
+        "has EXECUTION_ENV_PATH, and ASCEND_OPP_PATH is not set: Triton 25.09 and newer do not run the environment's "
+        "activate script; source CANN's set_env.sh before the server starts"
+    )
+
+
 def memory_text(device_id: int, need: int, instances: int, free: int, total: int) -> tuple[str, bool]:
     """(sentence, whether it fits) for `instances` of a model on one device.
 
@@ -58,13 +71,26 @@ def memory_text(device_id: int, need: int, instances: int, free: int, total: int
         Bytes of the device, before this instance took its own.
     """
     fits = need * instances <= free
-    text = (
-        f"{instances} instance(s) on device {device_id} × {need:,} bytes = {need * instances:,}; "
-        f"{free:,} of {total:,} bytes were free when this one began to load"
-    )
-    if not fits:
-        text += ": lower instance_group's count or slots, compile smaller gears, or add device_ids"
-    return text, fits
+    text = f"{_sum(device_id, need, instances)}; {free:,} of {total:,} bytes were free when this one began to load"
+    return text if fits else f"{text}: {_LESS}", fits
+
+
+def check_memory(device_id: int, need: int, instances: int, total: int) -> None:
+    """Refuses instances that cannot be on a device together whatever else is: what is free may change, its size not.
+
+    Raises
+    ------
+    DeviceMemoryError
+        With the sum, and what to change.
+    """
+    if need * instances > total:
+        raise errors.DeviceMemoryError(
+            f"{_sum(device_id, need, instances)}, and the device has {total:,} bytes in all: {_LESS}"
+        )
+
+
+def _sum(device_id, need, instances):
+    return f"{instances} instance(s) on device {device_id} × {need:,} bytes = {need * instances:,}"
 
 
 class Pool(NamedTuple):

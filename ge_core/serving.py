@@ -13,13 +13,13 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core import isolated, operations, options, triton_config, warmup
+from ge_core import isolated, operations, options, resources, triton_config, warmup
 from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
 from ge_core.session import InferenceSession
-from ge_core.triton_requests import Reader, RequestError
+from ge_core.triton_requests import Reader
 from ge_core.triton_responses import Answers, Output, Reply, region
 from ge_core_pyx import watchdog
-from ge_core_pyx.errors import AclError, UnsupportedError
+from ge_core_pyx.errors import AclError, NotRunningError, UnsupportedError
 
 # Requests that waited longer inside execute are asked whether they are cancelled, which costs 50 us each.
 ASK_AFTER_S = 0.005
@@ -79,7 +79,10 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     if (worker := region()) is not None:
         watchdog.start(worker)
     config = json.loads(args["model_config"])
-    settings = options.parse(_parameters(config), defaults=defaults)
+    parameters = _parameters(config)
+    settings = options.parse(parameters, defaults=defaults)
+    if warning := resources.environment_warning(parameters, settings.runtime, os.environ):
+        pb_utils.Logger.log_warn(f"GE Backend: '{config['name']}' {warning}")
     om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
     instance, count = instance_of(config, args["model_instance_name"])
     devices = options.devices_of(settings.device_ids, instance, count)
@@ -170,10 +173,16 @@ class Answer:
     feed = reply = response = sender = error = None
     rows = 0
     shapes = None  # of all outputs, where rows alone do not say
+    sizes: Sequence[int] = ()  # bytes of the tensors of an answer without a reply
     parts = 0  # executions that its rows are still awaited from
 
     def __init__(self, request):
         self.request = request
+
+    @property
+    def new_sizes(self) -> Sequence[int]:
+        """Bytes of each tensor that takes new shared memory."""
+        return self.sizes if self.reply is None else self.reply.sizes
 
 
 class Flight:
@@ -208,7 +217,7 @@ class ServedModel:
 
     def __init__(self, pb_utils, session, binding: triton_config.Binding, slots: int = 1, register: bool = False):
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
-        self._log = pb_utils.Logger
+        self._log, self._failures = pb_utils.Logger, operations.FailureLog(pb_utils.Logger)
         self._session, self._slots = session, slots
         self.operations: operations.Operations | None = None  # of a model that `load` made
         description = session.description
@@ -269,8 +278,11 @@ class ServedModel:
                 self._land(flights.popleft())
         except Exception as error:
             self._fail(answers, error)
-        responses = []
+        responses, sizes = [], []
         for answer in answers:
+            sizes += answer.new_sizes
+            if sizes and answer.error is None and (lacks := self._answers.room(sizes)[1]):
+                answer.error = self._error(lacks, self._error.UNAVAILABLE)
             responses.append(self._final(answer))
             answer.request = answer.response = answer.feed = None  # Triton frees the inputs after it has answered
             if answer.reply is not None:
@@ -301,9 +313,11 @@ class ServedModel:
             reply, response = self._respond(request, rows, None)
             batch.collect(reply.gets)
         except Exception as error:
-            return self._response(output_tensors=[], error=self._told(error))
-        reply.sent = True
+            return self._response(output_tensors=[], error=self._told(error, request))
         self._sent.append(reply)
+        if reply.sizes and (lacks := self._answers.room(reply.sizes)[1]):
+            return self._response(output_tensors=[], error=self._error(lacks, self._error.UNAVAILABLE))
+        reply.sent = True
         return response
 
     def _respond(self, request, rows: int, shapes) -> tuple[Reply, object]:
@@ -334,7 +348,7 @@ class ServedModel:
                 answer.rows = answer.feed.rows
                 good.append(answer)
             except Exception as error:
-                answer.error = self._told(error)
+                answer.error = self._told(error, answer.request)
         return good
 
     def _plan(self, answers: Sequence[Answer]) -> list[Flight]:
@@ -394,8 +408,9 @@ class ServedModel:
     def _drop_cancelled(self, flight: Flight) -> None:
         """Takes out what needs no answer any more. None of its requests is answered yet: asking later kills Triton."""
         for answer, _ in flight.parts:
-            if answer.error is None and answer.request.is_cancelled():
-                answer.error = self._told(CancelledError("the request was cancelled before it ran"))
+            asked = getattr(answer.request, "is_cancelled", None)  # not before 23.10
+            if answer.error is None and asked is not None and asked():
+                answer.error = self._told(CancelledError("the request was cancelled before it ran"), answer.request)
         live = [(answer, part) for answer, part in flight.parts if answer.error is None]
         if len(live) < len(flight.parts):
             flight.live, flight.rows = [], 0
@@ -433,29 +448,35 @@ class ServedModel:
         for answer, _ in flight.live:
             outputs = self._answers.wanted(answer.request)
             tensors = [self._answers.tensor(output, arrays[output.index]) for output in outputs]
+            answer.sizes = [arrays[output.index].nbytes for output in outputs]
             answer.response = self._response(tensors)
 
     def _fail(self, answers: Sequence[Answer], error: Exception):
         for answer in answers:
-            answer.error = self._told(error)
+            answer.error = self._told(error, answer.request)
 
-    def _told(self, error: Exception):
-        """An error as the client is told it. All but the client's own mistakes are logged."""
+    def _told(self, error: Exception, request):
+        """An error as the client is told it; logged with the request's id."""
         if self.operations is not None:
             self.operations.failed(error)
-            if isinstance(error, UnsupportedError) and (reason := self.operations.refusing):
+            if isinstance(error, NotRunningError) and (reason := self.operations.refusing):
                 return self._error(reason, self._error.UNAVAILABLE)  # logged when it began
-        if isinstance(error, RequestError):
-            return self._error(str(error), self._error.INVALID_ARG)
+        text, code = str(error), self._code(error)
+        if code == self._error.INTERNAL and not isinstance(error, AclError):
+            text = f"{type(error).__name__}: {error}"
+        self._failures.log(request, text)
+        return self._error(text, code)
+
+    def _code(self, error: Exception) -> int:
         if isinstance(error, CancelledError):
-            return self._error(str(error), self._error.CANCELLED)
-        self._log.log_error(f"GE Backend: a request failed: {type(error).__name__}: {error}")
-        if isinstance(error, TimeoutError | MemoryError | UnsupportedError):
-            return self._error(str(error), self._error.UNAVAILABLE)  # UnsupportedError: closed after a device error
+            return self._error.CANCELLED
+        if isinstance(error, TimeoutError | MemoryError | NotRunningError):
+            return self._error.UNAVAILABLE
+        if isinstance(error, UnsupportedError):
+            return self._error.UNSUPPORTED
         if isinstance(error, ValueError) and not isinstance(error, AclError):
-            return self._error(str(error), self._error.INVALID_ARG)
-        known = isinstance(error, AclError)
-        return self._error(str(error) if known else f"{type(error).__name__}: {error}", self._error.INTERNAL)
+            return self._error.INVALID_ARG
+        return self._error.INTERNAL
 
 
 class Pace:
@@ -555,14 +576,29 @@ class SendingModel(ServedModel):
     def _send(self, answer: Answer):
         reply = answer.reply
         try:
-            if answer.error is None and reply is not None and (lacks := self._answers.lacks_room(reply)):
+            ample, lacks = self._answers.room(answer.new_sizes)
+            if lacks and answer.error is None:
                 answer.error = self._error(lacks, self._error.UNAVAILABLE)
-            answer.sender.send(self._final(answer), self._final_flag)
+            response = self._final(answer)
+            if ample or answer.error is not None:
+                answer.sender.send(response, self._final_flag)
+            else:
+                self._send_in_two(answer.sender, response)
         except Exception as error:
             self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
         if reply is not None:
             self._answers.give(reply)
         answer.request = answer.response = answer.feed = answer.reply = None
+
+    def _send_in_two(self, sender, response):
+        """A failed send with the final flag leaves its client waiting for ever; without it, the flag can still follow,
+        and Triton then tells the client that no answer came. Another message, so only where room is short; and not for
+        errors, of which gRPC clients would not hear.
+        """
+        try:
+            sender.send(response, 0)
+        finally:
+            sender.send(flags=self._final_flag)
 
 
 def _parameters(config: Mapping) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import re
 import signal
 import time
 from collections import Counter
@@ -21,8 +20,6 @@ UNLOAD_LIMIT_S = 10
 LEAVE_LIMIT_S = 10  # for a worker to end once its model was loaded anew
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 CALM_S = 600  # after so long without trouble a model's pauses begin anew
-_LOST = re.compile(r"ge_restart_needed\{([^}]*)\} 1$", re.M)
-_PID = re.compile(r'pid="(\d+)"')
 
 
 class Worker(NamedTuple):
@@ -41,7 +38,7 @@ class Supervisor:
     """Looks after one running server. `watch` blocks; everything happens in its thread.
 
     A model is loaded again when fewer workers live than it has instances, twice in a row, and when one of its
-    instances reports (through the metric ge_restart_needed) a device error that only a new process ends.
+    instances reports (by a file in the server's `lost`) a device error that only a new process ends.
 
     Parameters
     ----------
@@ -141,13 +138,12 @@ class Supervisor:
         return found
 
     def _lost(self) -> set[str]:
-        """Models with a living worker that asks for its end; the series of killed ones stay and mean nothing."""
-        with suppress(OSError, http.client.HTTPException):  # the server may run without metrics
-            status, text = ask(self._server.metrics, "GET", "/metrics", 10)
-            if status == 200:
-                lost = {int(pid) for labels in _LOST.findall(text.decode()) for pid in _PID.findall(labels)}
-                return {worker.model for worker in self._workers() if worker.pid in lost}
-        return set()
+        """Models with a living worker that asks for its end."""
+        alive = {worker.pid for worker in live_workers(self._server.pid)}
+        lost = {int(file.name): file for file in self._server.lost.iterdir()}
+        for pid in lost.keys() - alive:  # another process may come to have its pid
+            lost[pid].unlink()
+        return {worker.model for worker in self._workers() if worker.pid in lost}
 
     def _dead(self, name: str, versions: list[str]) -> bool:
         workers = Counter(worker.version for worker in self._workers() if worker.model == name)

@@ -1,5 +1,6 @@
 """A model's config.pbtxt against the om it serves: compared, completed, corrected."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -49,10 +50,10 @@ def config_pbtxt(description, name: str | None = None, om_model_path: str | None
     om_model_path : str, optional
         Written as parameter; None if the om lies in the version folder.
     """
-    lines = [f'name: "{name}"'] if name else []
-    lines += [f'backend: "{backend}"', natural(description).stanza()]
+    lines = [f"name: {_literal(name)}"] if name else []
+    lines += [f"backend: {_literal(backend)}", natural(description).stanza()]
     if om_model_path:
-        lines.append(f'parameters: [ {{ key: "om_model_path" value: {{ string_value: "{om_model_path}" }} }} ]')
+        lines.append(f'parameters: [ {{ key: "om_model_path" value: {{ string_value: {_literal(om_model_path)} }} }} ]')
     return "\n".join(lines) + "\n"
 
 
@@ -252,7 +253,12 @@ def _tensors_text(side: str, tensors: Sequence[Bound], batched: bool) -> str:
 def _tensor_text(bound: Bound, batched: bool) -> str:
     entry = _dims_entry(bound.spec, batched)
     reshape = ", reshape: { shape: [] }" if "reshape" in entry else ""
-    return f'{{ name: "{bound.name}", data_type: {_client_type(bound)}, dims: {entry["dims"]}{reshape} }}'
+    return f"{{ name: {_literal(bound.name)}, data_type: {_client_type(bound)}, dims: {entry['dims']}{reshape} }}"
+
+
+def _literal(text: str) -> str:
+    """In quotes, as a protobuf's text wants it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def triton_type(spec) -> str:

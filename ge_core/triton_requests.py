@@ -1,7 +1,7 @@
 """Reading Triton's requests: their inputs, checked against the model and held where Triton put them.
 
-Triton's worker keeps an input twice: in its shared memory (DLPack), and as an array of its own, copied last and so closer
-to the CPU. Copies read the array; bfloat16 has none, and devices read only shared memory.
+Triton's worker keeps an input twice: in its shared memory (DLPack), and as an array of its own, copied last and so
+nearer to the CPU. Copies read the array; bfloat16 has none, and devices read only shared memory.
 """
 
 from collections.abc import Callable

@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ge_core import resources
 from ge_core_pyx import dtypes, feeds
 
 KEEP_NBYTES = 64 << 20
-CHECK_NBYTES = 64 << 10  # an answer that takes more new shared memory than this is checked for room first
-SPARE_NBYTES = 1 << 20
+SPARE_NBYTES, AMPLE_NBYTES = 1 << 20, 64 << 20  # left of /dev/shm: too few to send; enough not to think about it
+_MESSAGE_NBYTES = 64 << 10  # what an answer takes of the pool beside its tensors, by far
 _SHM = "/dev/shm/"
 
 
@@ -45,6 +46,8 @@ class Reply:
     tensors : list of pb_utils.Tensor
     gets : list of tuple
         For `Batch.collect`, when the answer is a batch of its own.
+    sizes : list of int
+        Bytes of the tensors that are not in the pool yet.
     sent : bool
         Whether Triton has had the tensors at least once.
     """
@@ -56,7 +59,8 @@ class Reply:
         self.arrays = [
             np.empty(one.shape(rows, shapes), dtypes.by_name(one.dtype).numpy or "uint16") for one in outputs
         ]
-        self.nbytes = sum(array.nbytes for array in self.arrays)
+        self.sizes = [array.nbytes for array in self.arrays]
+        self.nbytes = sum(self.sizes)
         self.aim([feeds.Target(array) for array in self.arrays])
 
     def aim(self, targets: Sequence[feeds.Target]) -> None:
@@ -145,9 +149,9 @@ class Answers:
         """Lets go of the pool. Calling it again does nothing."""
         self._pool.close()
 
-    def lacks_room(self, reply: Reply) -> str:
-        """Why an answer that takes new shared memory would fail; empty when it would not."""
-        return "" if reply.pooled or reply.nbytes <= CHECK_NBYTES else self._pool.lacks(reply.nbytes)
+    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
+        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
+        return self._pool.room(sizes)
 
     def _make(self, outputs, rows, shapes):
         size = rows if shapes is None else shapes
@@ -173,7 +177,7 @@ class Answers:
             for target, output, array in zip(targets, reply.outputs, reply.arrays, strict=True)
         ):
             reply.aim(targets)
-            reply.arrays, reply.pooled = None, True
+            reply.arrays, reply.pooled, reply.sizes = None, True, []
         else:
             self._renew(reply)
 
@@ -191,6 +195,7 @@ class Pool:
     def __init__(self, register: Callable | None = None):
         self._register, self._registrations = register, {}
         self._ranges: list[tuple[int, int]] = []
+        self._growth = resources.pool_settings(os.getppid()).growth
         self._region: Path | None = None
         if register is not None:
             self._map()
@@ -229,16 +234,18 @@ class Pool:
     def _inside(self, target):
         return any(first <= target.address and target.address + target.nbytes <= last for first, last in self._ranges)
 
-    def lacks(self, nbytes: int) -> str:
+    def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
+        """See Answers.room. Each tensor that the region has no place for makes it grow by whole steps."""
+        own = getattr(sys.modules.get("c_python_backend_utils"), "shared_memory", None)
+        if own is not None and 2 * sum(sizes) + _MESSAGE_NBYTES <= own.free_memory():
+            return True, ""
         status = os.statvfs(_SHM)
         free = status.f_bavail * status.f_frsize
-        if nbytes + SPARE_NBYTES <= free:
-            return ""
-        own = getattr(sys.modules.get("c_python_backend_utils"), "shared_memory", None)
-        if own is not None and 2 * nbytes <= own.free_memory():
-            return ""
-        return (
-            f"the answer needs {nbytes:,} bytes of shared memory and /dev/shm has {free:,}; start the container with a "
+        need = sum(self._growth * (nbytes // self._growth + 1) for nbytes in sizes)
+        if need + SPARE_NBYTES <= free:
+            return need + AMPLE_NBYTES <= free, ""
+        return False, (
+            f"the answer needs {need:,} bytes of shared memory and /dev/shm has {free:,}; start the container with a "
             "larger --shm-size"
         )
 

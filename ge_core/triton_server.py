@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from ge_core.health import LOST_ENVIRONMENT
+
 INSTALLED = Path("/opt/tritonserver/bin/tritonserver")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 STUB = "triton_python_backend_stub"
@@ -265,6 +267,8 @@ class TritonServer:
         ``host:port`` of each service.
     prefix : str
         Beginning of the names of this server's shared-memory regions.
+    lost : Path
+        Of a launched server: the folder in which workers whose device is lost leave a file, called as their pid.
     """
 
     def __init__(
@@ -340,7 +344,9 @@ class TritonServer:
                     f"Triton's workers cannot start from {self._folder}; set TMPDIR to a path without spaces"
                 )
             prepare(installation, self._folder)
-            environ = environment(self._folder, self._runtime, self._environ)
+            self.lost = self._folder / "lost"
+            self.lost.mkdir()
+            environ = environment(self._folder, self._runtime, self._environ) | {LOST_ENVIRONMENT: str(self.lost)}
             flags = newer_flags(installation.binary, environ)
             found, self._arguments = _split(self._arguments, flags)
             self._flags |= flags | found

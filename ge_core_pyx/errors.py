@@ -59,6 +59,10 @@ class UnsupportedError(RuntimeError):
     """Something this release, or this runtime, cannot do."""
 
 
+class NotRunningError(UnsupportedError):
+    """A session that no longer runs after a device error; `recover()` may change that."""
+
+
 # Codes after which nothing on the device can be trusted (facts: error recovery of AscendCL); the process should end.
 STICKY = frozenset(
     {507010, 507014, 507015, 507017, 507018, 507033, 507034, 507035, 507053, 507054, 507056, 507899, 507901}

@@ -212,7 +212,7 @@ cdef class Executor:
         refuse_fork()
         if self.closed:
             raise RuntimeError(f"the session of {self.path} is closed")
-        raise errors.UnsupportedError(
+        raise errors.NotRunningError(
             f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or "
             "close it and open a new one; if that fails too, end the process."
         )

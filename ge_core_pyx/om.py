@@ -260,7 +260,7 @@ def check_manifest(manifest: Any) -> None:
     if manifest["schema"] != SCHEMA or manifest["schema"] is True:
         raise ValueError(f"manifest schema: expected {SCHEMA}, got {manifest['schema']!r}")
     for key in ("generator", "soc", "name"):
-        _expect(isinstance(manifest[key], str), key, "a string", manifest[key])
+        _expect(_is_text(manifest[key]), key, "a string", manifest[key])
     _expect(manifest["kind"] in ("graph", "synthetic"), "kind", "'graph' or 'synthetic'", manifest["kind"])
     for key in ("weight_bytes", "work_bytes"):
         _expect(_is_int(manifest[key], 0), key, "a number of bytes >= 0", manifest[key])
@@ -528,6 +528,11 @@ def _is_int(value: Any, lowest: int) -> bool:
     return type(value) is int and lowest <= value < 1 << 62
 
 
+def _is_text(value: Any) -> bool:
+    """Whether C programs can hold it: no NUL, no half of a surrogate pair."""
+    return isinstance(value, str) and not re.search("[\0\ud800-\udfff]", value)
+
+
 def _keys(what: str, value: Any, expected: Iterable[str], optional: Iterable[str] = ()) -> None:
     if not isinstance(value, dict):
         raise ValueError(f"{what}: expected an object, got {type(value).__name__}")
@@ -585,7 +590,7 @@ def _check_tensors(manifest: dict[str, Any], gears: tuple[str, list[tuple[int, .
             keys = ("name", "dtype", "shape", "tensor", "format") if group == "inputs" else _output_keys(gears)
             _keys(what, item, keys)
             for key in ("name", "tensor"):
-                _expect(isinstance(item[key], str) and item[key] != "", f"{what}.{key}", "a name", item[key])
+                _expect(_is_text(item[key]) and item[key] != "", f"{what}.{key}", "a name", item[key])
             _expect(item["name"] not in names, f"{what}.name", "every name once", item["name"])
             names.add(item["name"])
             known = isinstance(item["dtype"], str) and item["dtype"] in _DTYPES

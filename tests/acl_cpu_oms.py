@@ -155,6 +155,7 @@ def write(folder):
         "bad_json": container(b'{"schema": 1,'),
         "deep_json": container(b"[" * 100_000),
         "unknown_key": container(good[256 + 32 :].replace(b'"name":"model"', b'"name":"model","surprise":1', 1)),
+        "nul_name": container(good[256 + 32 :].replace(b'"name":"a"', b'"name":"a\\u0000b"', 1)),
         "huge": container(huge),
         "table32": table32(good),
     }

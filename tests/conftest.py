@@ -27,6 +27,12 @@ def _handles():
     return acl.live_handles()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Not the user's."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def no_leaks():
     """Every native object that a test made is gone after it, and every release succeeded."""

@@ -92,20 +92,29 @@ class Pool:
 
 
 class ResponseSender:
-    """Takes one answer, as the worker does: its outputs are copied before `send` returns."""
+    """Takes one answer, as the worker does: its outputs are copied before `send` returns.
+
+    What the client gets is in `answers`; nothing, if a send with the final flag failed.
+    """
 
     def __init__(self):
         self.answers, self.fails, self.answered = SimpleQueue(), False, False
+        self._sends, self._answer = 0, TritonError("expected a single response, got 0")
 
-    def send(self, response, flags):
-        assert flags == PbUtils.TRITONSERVER_RESPONSE_COMPLETE_FINAL and not self.answered
-        if self.fails:
-            raise TritonModelException("Failed to increase the shared memory pool size")
-        for tensor in response.output_tensors():
-            tensor.send(None)
-        copies = {tensor.name(): tensor.bits().copy() for tensor in response.output_tensors()}
-        self.answered = True
-        self.answers.put(response.error() or copies)
+    def send(self, response=None, flags=0):
+        assert flags in (0, PbUtils.TRITONSERVER_RESPONSE_COMPLETE_FINAL) and not self.answered
+        assert (self._sends > 0) == (response is None)
+        self._sends += 1
+        self.answered = flags != 0
+        if response is not None:
+            if self.fails:
+                raise TritonModelException("Failed to increase the shared memory pool size")
+            for tensor in response.output_tensors():
+                tensor.send(None)
+            copies = {tensor.name(): tensor.bits().copy() for tensor in response.output_tensors()}
+            self._answer = response.error() or copies
+        if self.answered:
+            self.answers.put(self._answer)
 
 
 class InferenceRequest:
@@ -115,13 +124,16 @@ class InferenceRequest:
             set(wanted),
         )
         self.sender = ResponseSender()
-        self.cancelled, self.asked = False, 0
+        self.cancelled, self.asked, self.id = False, 0, ""
 
     def is_cancelled(self):
         """Triton's server does not survive this question after the answer."""
         assert not self.sender.answered
         self.asked += 1
         return self.cancelled
+
+    def request_id(self):
+        return self.id
 
     def get_response_sender(self):
         return self.sender

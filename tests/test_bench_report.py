@@ -775,7 +775,7 @@ def test_a_planted_slow_copy_shows_in_its_stage(tmp_path):
         "--json",
         tmp_path / "out.json",
     )
-    slow = json.dumps({"d2h": {"latency_us": 30_000}})
+    slow = json.dumps({"d2h": {"latency_us": 30_000}, "hbm_bytes": 3 << 30})  # a device that no other process uses
     done = bench_command(*map(str, arguments), GE_CORE_RUNTIME="cpu", GE_CORE_CPU_CONFIG=slow)
     assert done.returncode == 0, done.stderr
     written = report.read(tmp_path / "out.json")

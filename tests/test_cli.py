@@ -191,6 +191,8 @@ def test_config(toy):
         'parameters: [ { key: "om_model_path" value: { string_value: "/models/toy.om" } } ]',
         "# This om runs on the CPU implementation of AscendCL: start the server with GE_CORE_RUNTIME=cpu.",
     ]
+    quoted = succeed("config", toy.path, "--name", 'a "b"\\')
+    assert quoted.startswith(r'name: "a \"b\"\\"')
     assert fail("config", toy.path, "--backend=c") == "--backend: expected ge or python, got 'c'"
 
 
@@ -282,6 +284,8 @@ def test_run_refuses_what_cannot_be_read_or_written(toy, tmp_path):
     assert "expected a .npy or .npz file" in fail("run", toy.path, "--input", tmp_path / "objects.npz")
     assert fail("run", toy.path, "--input=ids=") == "--input ids=: expected NAME=file.npy, or file.npz"
     assert "expected the path of a file, got a folder" in fail("run", toy.path, "--output", tmp_path)
+    full = fail("run", toy.path, "--output=/dev/full", "--repeat=1")
+    assert full == "--output=/dev/full: cannot write the file: No space left on device"
     for rows in (10**13, 10**20):
         assert fail("run", toy.path, f"--rows={rows}") == f"input 'ids': no memory for random data [{rows}, 4]"
     assert "--seed" in fail("run", toy.path, "--seed=-1", code=2)

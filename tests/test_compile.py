@@ -536,6 +536,9 @@ def test_files_that_are_no_models(workshop, content, text):
 def test_model_that_is_not_there(workshop):
     workshop.refused(workshop.folder / "none.onnx", "expected a file, found nothing there", ModelFileError)
     workshop.refused(workshop.folder, "expected a readable file: Is a directory", ModelFileError)
+    os.mkfifo(workshop.folder / "pipe")
+    for endless in (Path("/dev/zero"), workshop.folder / "pipe"):
+        workshop.refused(endless, "got something that is not a regular file", ModelFileError)
 
 
 def test_places_for_the_output(workshop):
@@ -543,6 +546,9 @@ def test_places_for_the_output(workshop):
     compiled = compile_model(source, workshop.folder / "a.om", runtime="cpu")
     assert compiled.path == workshop.folder / "a.om" and compiled.nbytes == compiled.path.stat().st_size
     assert compile_model(source, workshop.folder / "v1.2", runtime="cpu").path == workshop.folder / "v1.2.om"
+    latin = workshop.folder / os.fsdecode(b"mod\xe8le")
+    assert compile_model(source, latin, runtime="cpu").path == latin.with_suffix(".om")
+    assert om.read_manifest(latin.with_suffix(".om"))["name"] == "mod?le"
     with pytest.raises(CompileError, match=r"got a folder; add a name: .*/model"):
         compile_model(source, workshop.folder, runtime="cpu")
     with pytest.raises(CompileError, match="got a folder"):
@@ -754,6 +760,15 @@ def without(key):
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int65", "shape": [-1]}]}, "dtype: expected one of float32"),
         (LLAMA | {"inputs": [{"name": "x", "dtype": "int64", "shape": [1.5]}]}, r"inputs\[0\].shape: expected numbers"),
         (LLAMA | {"inputs": LLAMA["inputs"] * 2}, "every name once"),
+        (LLAMA | {"inputs": [{"name": "x", "dtype": "int64", "shape": [-1, 2**60]}]}, "would take .* bytes; give sm"),
+        (
+            LLAMA | {"inputs": [{"name": "a\0b", "dtype": "int64", "shape": [-1]}]},
+            "name: expected a name, got 'a.x00b'",
+        ),
+        (
+            LLAMA | {"outputs": [{"name": "\ud800", "dtype": "int64", "shape": [-1]}]},
+            "name: expected a name, got '.ud800",
+        ),
         (LLAMA | {"outputs": [{"name": 4, "dtype": "int8", "shape": [-1]}]}, r"outputs\[0\].name: expected a string"),
         (
             LLAMA | {"outputs": [{"name": "y", "dtype": "int8", "shape": [2, -1]}]},

@@ -1,5 +1,8 @@
 """An om described by a child process."""
 
+import os
+import shutil
+
 import pytest
 from oms import write_synthetic
 
@@ -41,3 +44,52 @@ def test_a_child_that_crashes_is_an_error(om, monkeypatch, tmp_path):
     monkeypatch.setattr(isolated.sys, "executable", str(crash))
     with pytest.raises(ge_core.ModelFileError, match="ended with -11"):
         describe(om, "cpu")
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """The oms that a child was asked about; a cache of the test's own."""
+    asked, ask = [], isolated._ask
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(isolated, "_ask", lambda path, *rest: asked.append(path) or ask(path, *rest))
+    return asked
+
+
+def test_the_same_content_is_asked_about_once(om, asked, tmp_path, monkeypatch):
+    first = describe(om, "cpu")
+    assert describe(om, "cpu") == first and asked == [om]
+    om.touch()
+    assert describe(om, "cpu") == first and asked == [om]
+    write_synthetic(om, [("x", "float32", (-1, 5))], [("y", "float32", (-1, 2))], batch=(1, 8))
+    assert describe(om, "cpu").gears == (1, 8) and len(asked) == 2
+    monkeypatch.setenv("GE_CORE_MODEL_ROOTS", str(tmp_path / "elsewhere"))
+    with pytest.raises(ge_core.ModelFileError, match="outside the folders"):
+        describe(om, "cpu")
+    with pytest.raises(ge_core.ModelFileError, match="outside the folders"):
+        describe(om, "cpu")
+    assert len(asked) == 4  # refusals are not kept
+
+
+def test_a_cache_that_cannot_be_used_is_done_without(om, asked, tmp_path):
+    expected = describe(om, "cpu")
+    (kept,) = (tmp_path / "cache" / "ge_core" / "descriptions").iterdir()
+    kept.write_text("{")
+    assert describe(om, "cpu") == expected
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").touch()
+    assert describe(om, "cpu") == expected
+    assert len(asked) == 3
+
+
+def test_the_oldest_descriptions_go(om, asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(isolated, "MOST_KEPT", 2)
+    copies = [shutil.copy(om, tmp_path / f"{number}.om") for number in range(3)]
+    for number, copy in enumerate(copies):
+        describe(copy, "cpu")
+        for kept in (tmp_path / "cache" / "ge_core" / "descriptions").iterdir():
+            os.utime(kept, (number, number)) if kept.stat().st_mtime > 1000 else None
+    assert len(asked) == 3
+    describe(copies[2], "cpu")
+    assert len(asked) == 3
+    describe(copies[0], "cpu")
+    assert len(asked) == 4

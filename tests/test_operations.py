@@ -138,13 +138,18 @@ class TestHealth:
                 health.close()
         assert [text.split()[0:2] for text in said] == [["answers", "UNAVAILABLE"], ["answers", "again,"]]
 
-    def test_an_error_that_poisons_the_device_asks_for_a_new_process(self, om, session, stand_in):
+    def test_an_error_that_poisons_the_device_asks_for_a_new_process(
+        self, om, session, stand_in, tmp_path, monkeypatch
+    ):
+        monkeypatch.setenv("GE_CORE_LOST_WORKERS", str(tmp_path / "lost"))
+        (tmp_path / "lost").mkdir()
         said = []
         health = Health(session, said.append)
         with stand_in.failing("aclrtSynchronizeStream", 507014):
             health.failed(self.fail(session, om))
         health.close()
         assert health.restart_needed
+        assert [file.name for file in (tmp_path / "lost").iterdir()] == [str(os.getpid())]
         assert "507014" in health.reason and "unload and load the model" in health.reason
         assert len(said) == 1
 
@@ -389,6 +394,36 @@ def test_device_memory_of_all_instances_against_what_is_free():
     assert "lower instance_group's count" in text
 
 
+def test_instances_that_can_never_be_on_a_device_together_are_refused(om, session):
+    need = session.stats()["device_bytes"]
+    count = (32 << 30) // need + 1
+    served = Served(om, parameters={"warmup": "false"})
+    served.model.close()
+    served.config["instance_group"][0]["count"] = count - 1
+    serving.load(served.pb_utils, served.arguments(0)).close()
+    served.config["instance_group"][0]["count"] = count
+    says = (
+        f"{count} instance.s. on device 0 × {need:,} bytes = {count * need:,}, and the device has 34,359,738,368 bytes"
+    )
+    for instance in (0, 5):
+        with pytest.raises(MemoryError, match=says):
+            serving.load(served.pb_utils, served.arguments(instance))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "runtime", "environ", "warned"),
+    [
+        ({"EXECUTION_ENV_PATH": "/env"}, "npu", {}, True),
+        ({"EXECUTION_ENV_PATH": "/env"}, "npu", {"ASCEND_OPP_PATH": "/usr/local/Ascend/opp"}, False),
+        ({"EXECUTION_ENV_PATH": "/env"}, "cpu", {}, False),
+        ({}, "npu", {}, False),
+    ],
+)
+def test_an_environment_whose_script_was_not_run_is_told(parameters, runtime, environ, warned):
+    text = resources.environment_warning(parameters, runtime, environ)
+    assert (text is not None and "source CANN's set_env.sh" in text) == warned
+
+
 def test_shared_memory_with_the_flags_to_set():
     need = resources.pool_need([3 * 1024 * 1024 * 4 * 16, 1000], 1, 16)
     assert 200 << 20 < need < 300 << 20
@@ -457,7 +492,7 @@ def test_errors_are_counted_by_code_and_a_lost_device_refuses(tmp_path, stand_in
     publisher.publish()
     families = one.pb_utils.families
     counts = {dict(key)["code"]: metric.value for key, metric in families["ge_errors_total"].series.items()}
-    assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "UnsupportedError": 1}
+    assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "NotRunningError": 1}
     values = {name: [metric.value for metric in families[name].series.values()] for name in families}
     assert (values["ge_healthy"], values["ge_restart_needed"]) == ([0], [1])
     (labels,) = families["ge_healthy"].series

@@ -1,6 +1,8 @@
 """The adapter between Triton and a session, without a server: rows, answers, refusals, device faults."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import graphs
 import numpy as np
@@ -8,7 +10,8 @@ import pytest
 from oms import write_synthetic
 from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 
-from ge_core import serving, triton_responses
+import ge_core
+from ge_core import operations, serving, triton_responses
 from ge_core.options import ServingOptions
 from ge_core_pyx import feeds
 
@@ -288,6 +291,47 @@ def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, 
     assert_right(gears, good, [first, last])
 
 
+def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_in):
+    one = served(gears)
+    requests = [one.request(feeds) for feeds in (gears.random(1), {}, gears.random(2))]
+    for request, number in zip(requests, ("first", "second", ""), strict=True):
+        request.id = number
+    one.pb_utils.Logger.lines.clear()
+    with stand_in.failing("aclmdlExecuteAsync", 107003):
+        one.model.execute(requests)
+    lines = one.pb_utils.Logger.lines
+    assert lines[0].startswith("GE Backend: request second failed: input 'ids' is missing")
+    assert lines[1].startswith("GE Backend: request first failed: aclmdlExecuteAsync returned 107003")
+    assert lines[2].startswith("GE Backend: request without id failed: aclmdlExecuteAsync returned 107003")
+    assert len(lines) == 3
+
+
+def test_a_flood_of_failures_does_not_flood_the_log(monkeypatch):
+    log, now = PbUtils().Logger, [100.0]
+    failures = operations.FailureLog(log)
+    monkeypatch.setattr(operations.time, "monotonic", lambda: now[0])
+    for _ in range(operations.FAILURES_PER_S + 7):
+        failures.log(InferenceRequest({}, []), "no")
+    assert len(log.lines) == operations.FAILURES_PER_S
+    now[0] += 1
+    failures.log(InferenceRequest({}, []), "no")
+    assert log.lines[-2:] == [
+        "GE Backend: 7 more requests failed meanwhile",
+        "GE Backend: request without id failed: no",
+    ]
+
+
+def test_what_no_release_can_do_is_unsupported(gears, served, monkeypatch):
+    one = served(gears)
+
+    def launch(*arguments):
+        raise ge_core.UnsupportedError("AscendCL gave no shape")
+
+    monkeypatch.setattr(one.model._session, "launch", launch)
+    (error,) = one.ask(gears.random(1))
+    assert (error.code(), error.message()) == (TritonError.UNSUPPORTED, "AscendCL gave no shape")
+
+
 def test_bad_requests_alone_touch_no_device(gears, served):
     one = served(gears)
     before = one.model._session.stats()["executions"]
@@ -485,19 +529,38 @@ class TestSender:
         assert_right(gears, [feeds], self.ask(one, feeds))
 
     def test_an_answer_that_shared_memory_has_no_room_for_is_an_error(self, gears, sender, monkeypatch):
-        monkeypatch.setattr(triton_responses, "CHECK_NBYTES", 0)
         monkeypatch.setattr(triton_responses, "SPARE_NBYTES", 1 << 60)
         (failed,) = self.ask(sender(gears), gears.random(1))
         assert failed.code() == TritonError.UNAVAILABLE
         assert "--shm-size" in failed.message()
 
-    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender):
+    def test_room_counts_whole_steps_of_the_pool_for_each_tensor(self, monkeypatch):
+        pool = triton_responses.Pool()
+        free = SimpleNamespace(f_bavail=200, f_frsize=1 << 20)
+        monkeypatch.setattr(triton_responses.os, "statvfs", lambda folder: free)
+        assert pool.room([1, 1 << 20]) == (True, "")  # 1 + 2 MiB
+        free.f_bavail = 66
+        assert pool.room([1, 1 << 20]) == (False, "")
+        free.f_bavail = 3
+        ample, lacks = pool.room([1, 1 << 20])
+        assert not ample and lacks.startswith(
+            "the answer needs 3,145,728 bytes of shared memory and /dev/shm has 3,145,728"
+        )
+        own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
+        monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
+        assert pool.room([1, 1 << 20]) == (True, "")
+
+    @pytest.mark.parametrize("ample", [0, 1 << 60])
+    def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
+        monkeypatch.setattr(triton_responses, "AMPLE_NBYTES", ample)
         one = sender(gears)
         request = one.request(gears.random(1))
         request.sender.fails = True
         one.model.execute([request])
         assert_right(gears, [gears.random(2)], self.ask(one, gears.random(2)))
         assert any("could not be sent" in line for line in one.pb_utils.Logger.lines)
+        if ample:  # room was short: the client is told all the same
+            assert request.sender.answers.get(timeout=0).message() == "expected a single response, got 0"
 
     def test_nothing_is_raised_out_of_execute(self, gears, sender):
         one = sender(gears)
@@ -627,7 +690,13 @@ class TestKinds:
             assert_close(answers[number], graph.reference(feeds[number]))
         for number in (1, 3):
             assert answers[number].code() == TritonError.CANCELLED
-        assert not any("cancelled" in line for line in one.pb_utils.Logger.lines)
+
+    def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
+        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.delattr(InferenceRequest, "is_cancelled")
+        graph = graphs.sequence(folder, gears="4,4;4,8")
+        (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
+        assert_close(answers, graph.reference(sequence(1, 4)))
 
     def test_an_output_that_does_not_follow_the_batch_is_told_at_load(self, folder, served):
         mean = graphs.helper.make_node("ReduceMean", ["x"], ["y"], "mean", axes=[0], keepdims=1)
@@ -693,7 +762,7 @@ class TestKinds:
     def test_gears_chosen_by_time_cut_a_call(self, folder, served):
         om = write_synthetic(
             folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8),
-            exec_us=[1000, 2000, 50_000],
+            exec_us=[10_000, 11_000, 100_000],
         )  # fmt: skip
         one = served(om, parameters={"gear_plan": "time"})
         before = one.model._session.stats()["executions_by_gear"]["4"]

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parent.parent
 class FakeTriton:
     """Answers what the supervisor and the probe ask for; `answers` maps a path to (status, object)."""
 
-    def __init__(self):
-        self.answers, self.asked, self.workers = {}, [], []
+    def __init__(self, lost):
+        self.answers, self.asked, self.workers, self.lost = {}, [], [], lost
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ class FakeTriton:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http = self.metrics = f"127.0.0.1:{self.server.server_port}"
+        self.http = f"127.0.0.1:{self.server.server_port}"
         self.pid = 1
         self.codes = []
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -85,8 +85,8 @@ class FakeTriton:
 
 
 @pytest.fixture
-def triton(monkeypatch):
-    fake = FakeTriton()
+def triton(monkeypatch, tmp_path):
+    fake = FakeTriton(tmp_path)
     monkeypatch.setattr(supervisor, "live_workers", lambda pid: fake.workers)
     yield fake
     fake.server.shutdown()
@@ -138,11 +138,13 @@ def test_what_went_with_a_model_is_loaded_too(triton):
 def test_a_lost_device_is_believed_at_once_while_its_worker_lives(triton):
     triton.serve("m")
     triton.workers = [Worker("m", "1", 7)]
-    series = 'ge_restart_needed{{instance="m_0",model="m",pid="{}",version="1"}} {}\n'
     watching = Supervisor(triton, lambda text: None)
-    for pid, value, helped in ((7, 0, []), (99, 1, []), (7, 1, ["m"])):
-        triton.answers["/metrics"] = 200, series.format(pid, value)
+    for pid, helped in ((99, []), (7, ["m"])):
+        (triton.lost / str(pid)).touch()
         assert watching.look() == helped
+    assert [file.name for file in triton.lost.iterdir()] == ["7"]  # it still ends
+    triton.workers = [Worker("m", "1", 100)]
+    assert watching.look() == [] == list(triton.lost.iterdir())
 
 
 def test_workers_that_outlive_their_model_do_not_count_and_are_ended(triton, monkeypatch):
@@ -217,6 +219,13 @@ def test_the_probe_of_a_server_that_is_not_there():
     (port,) = triton_server.free_ports(1)
     outcome = probe(f"127.0.0.1:{port}", "m", 2)
     assert not outcome.ready and "does not answer" in outcome.text
+
+
+def test_a_probe_sends_no_parameters_of_its_own():
+    """Triton 26.05 refuses many names."""
+    header = json.loads(zeros([{"name": "x", "datatype": "FP32", "shape": [-1, 2]}])[0])
+    assert header["parameters"] == {"binary_data_output": True}
+    assert header["inputs"][0]["parameters"] == {"binary_data_size": 8}
 
 
 def test_zeros_for_every_type():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -184,7 +185,8 @@ def refused(server, om, model):
 def test_figures_are_right_under_concurrency(server, repository):
     om = repository.add("counted", "instance_group [ { count: 2, kind: KIND_CPU } ]\ndynamic_batching { }\n" + WARM)
     load(server, "counted")
-    wait_until(lambda: metrics(server, "counted").get(("ge_executions_total", "2"), 0) > 0)  # Triton's own warm-up
+    warm = {("ge_executions_total", "2"): 2, ("ge_rows_total",): 4}  # Triton's own warm-up, of both instances
+    wait_until(lambda: warm.items() <= metrics(server, "counted").items())
     before = metrics(server, "counted")
 
     def one(number):
@@ -348,6 +350,16 @@ def test_a_device_error_is_counted_and_the_next_request_works(server, repository
     for model in load_all:
         wait_until(lambda model=model: metrics(server, model).get(("ge_errors_total", "107003")) == 1)
     unload(server, *load_all)
+
+
+def test_every_client_is_answered_when_shared_memory_is_full():
+    mount = "mount -t tmpfs -o size=24m tmpfs /dev/shm"
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
+        pytest.skip("no mount namespace of its own for a small /dev/shm")
+    line = f"{mount} && exec {shlex.quote(sys.executable)} -m pytest -q -p no:cacheprovider tests/full_shm.py"
+    child = subprocess.run(["unshare", "-m", "sh", "-c", line], cwd=ROOT, capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout[-8000:]
+    assert re.search(r"^6 passed", child.stdout, re.M), child.stdout
 
 
 @pytest.mark.parametrize("responses", ["returned", "sender"])

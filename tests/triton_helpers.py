@@ -98,3 +98,59 @@ def ask(server, model, feeds, outputs, transport="grpc"):
     """`infer` with a client of its own."""
     with closing(client(server, transport)) as connection:
         return infer(connection, model, feeds, outputs, transport)
+
+
+class Caller:
+    """A client for many requests to one model, whose shared memory, if any, is registered once.
+
+    Parameters
+    ----------
+    server : TritonServer
+    model, transport : str
+    largest : dict of name → array
+        Inputs of the most rows that it will send.
+    outputs : dict of name → array
+        Of the shapes, but for the rows, and dtypes that come back.
+    """
+
+    def __init__(self, server, model, transport, largest, outputs):
+        self._connection, self._model, self._outputs = client(server, transport), model, outputs
+        self._module = http if transport == "http" else grpc
+        self._regions = {}
+        if transport == "grpc+shm":
+            rows = len(next(iter(largest.values())))
+            sizes = {name: array.nbytes for name, array in largest.items()}
+            sizes |= {name: rows * array[0].nbytes for name, array in outputs.items()}
+            for name, nbytes in sizes.items():
+                key = f"ge_core_test_{id(self)}_{name}"
+                self._regions[name] = key, shared_memory.create_shared_memory_region(key, f"/{key}", nbytes)
+                self._connection.register_system_shared_memory(key, f"/{key}", nbytes)
+
+    def infer(self, feeds):
+        """{output: array} of one request."""
+        rows = len(next(iter(feeds.values())))
+        asked = [self._module.InferRequestedOutput(name) for name in self._outputs]
+        if not self._regions:
+            result = self._connection.infer(self._model, _inputs(self._module, feeds), outputs=asked)
+            return {name: result.as_numpy(name) for name in self._outputs}
+        inputs = []
+        for name, array in feeds.items():
+            key, handle = self._regions[name]
+            shared_memory.set_shared_memory_region(handle, [array])
+            inputs.append(grpc.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype)))
+            inputs[-1].set_shared_memory(key, array.nbytes)
+        for output, array in zip(asked, self._outputs.values(), strict=True):
+            output.set_shared_memory(self._regions[output.name()][0], rows * array[0].nbytes)
+        result = self._connection.infer(self._model, inputs, outputs=asked)
+        return {
+            name: shared_memory.get_contents_as_numpy(
+                self._regions[name][1], array.dtype, list(result.get_output(name).shape)
+            )
+            for name, array in self._outputs.items()
+        }
+
+    def close(self):
+        for key, handle in self._regions.values():
+            forget(self._connection, key)
+            shared_memory.destroy_shared_memory_region(handle)
+        self._connection.close()

@@ -32,7 +32,7 @@ class _Group(typer.core.TyperGroup):
             code = _complain(error.format_message(), debug, getattr(error, "exit_code", 1))
         except Exception as error:
             text = str(error) or type(error).__name__
-            known = isinstance(error, (ValueError, OSError, RuntimeError))
+            known = isinstance(error, (ValueError, OSError, RuntimeError, MemoryError))
             code = _complain(text if known else f"{type(error).__name__}: {text}", debug)
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)

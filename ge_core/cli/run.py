@@ -144,10 +144,13 @@ def _read(argument: str, file: str) -> np.ndarray | dict[str, np.ndarray]:
 
 def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """A .npz with any names; np.savez takes some of them for its own arguments."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, _bits(array), allow_pickle=False)
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, _bits(array), allow_pickle=False)
+    except OSError as error:
+        raise ValueError(f"--output={path}: cannot write the file: {error.strerror}") from None
 
 
 def _rows_of(session, feeds: dict[str, np.ndarray]) -> int | None:

@@ -125,6 +125,10 @@ CPU_CASE(load_unknown_key, "unknown manifest keys are refused by name (cpu-only)
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "unknown_key", "surprise");
 }
+CPU_CASE(load_nul_name, "a name that C would cut is refused (cpu-only)") {
+  Device device;
+  refused(ACL_ERROR_GE_LOAD_MODEL, "nul_name", "a name with NUL");
+}
 CPU_CASE(load_huge, "a shape whose size overflows is refused (cpu-only)") {
   Device device;
   refused(ACL_ERROR_GE_LOAD_MODEL, "huge", "size");

@@ -178,9 +178,7 @@ CPU_CASE(streams_share_the_copy_engine, "design 5") {
 }
 
 CPU_CASE(virtual_time_of_events_is_exact, "design 5") {
-  // A device of its own: another process may use the engine of the usual one.
-  std::string size = std::to_string((int64_t(1) << 26) + getpid() * int64_t(4096));
-  configure(("{\"hbm_bytes\": " + size + ", \"h2d\": {\"latency_us\": 5000}}").c_str());
+  configure_own(64 << 20, ", \"h2d\": {\"latency_us\": 5000}");
   WithStream session;
   Device memory(64);
   Pinned host(64);

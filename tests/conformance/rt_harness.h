@@ -116,6 +116,12 @@ struct Pinned {
 
 inline void configure(const char* json) { setenv("GE_CORE_CPU_CONFIG", json, 1); }
 
+// A device of this size, up to 2 MiB more, that no other process is likely to share. `more` begins with a comma.
+inline void configure_own(int64_t nbytes, const char* more = "") {
+  std::string size = std::to_string(nbytes + getpid() % 512 * int64_t(4096));
+  configure(("{\"hbm_bytes\": " + size + more + "}").c_str());
+}
+
 // A callback that holds its stream until opened.
 struct Latch {
   std::atomic<bool> open{false}, entered{false};

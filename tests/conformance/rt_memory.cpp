@@ -113,7 +113,7 @@ CPU_CASE(huge_only_costs_two_mebibytes, "3.4") {
 }
 
 CPU_CASE(out_of_memory_says_207001, "3.4") {
-  configure("{\"hbm_bytes\": 16777216}");
+  configure_own(16 << 20);
   OK(aclrtSetDevice(0));
   void *memory = nullptr, *rest = nullptr;
   OK(aclrtMalloc(&memory, 12 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -132,7 +132,7 @@ CPU_CASE(absurd_sizes_say_207001, "3.4") {
 }
 
 CPU_CASE(another_process_sees_the_memory, "design 5") {
-  configure("{\"hbm_bytes\": 16777216}");
+  configure_own(16 << 20);
   int to_child[2], to_parent[2];
   TRUE(pipe(to_child) == 0 && pipe(to_parent) == 0);
   pid_t child = fork();

@@ -59,6 +59,7 @@ Tensor read_tensor(const Json& json, const std::string& what, bool input) {
   tensor.name = need(json, "name", what).as_string(what + ": name");
   tensor.graph_name = need(json, "tensor", what).as_string(what + ": tensor");
   if (tensor.name.empty() || tensor.graph_name.empty()) wrong(what + ": an empty name");
+  if ((tensor.name + tensor.graph_name).find('\0') != std::string::npos) wrong(what + ": a name with NUL");
   const std::string& dtype = need(json, "dtype", what).as_string(what + ": dtype");
   const DType* row = find_dtype(dtype);
   if (!row) wrong(what + ": unknown dtype '" + dtype + "'");
