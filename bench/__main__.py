@@ -255,7 +255,7 @@ def load(
     device: Device = 0,
     transport: Annotated[str, typer.Option(help="The way to Triton.")] = "http+shm",
     limit_ms: Annotated[
-        float | None, typer.Option(min=0.001, help="Latency to keep; default three times one client's p50.")
+        float | None, typer.Option(min=0.001, help="Latency to keep; default three runs of the largest batch.")
     ] = None,
     clients: Annotated[str | None, typer.Option(help="Numbers of clients, such as 1,4,16.")] = None,
     devices: Annotated[int, typer.Option(min=1, help="Try up to so many devices.")] = 1,

@@ -55,13 +55,13 @@ class Plan:
 
 
 QUICK = Plan(
-    seconds=10,
+    seconds=6,
     first_seconds=75,
     min_rounds=20,
     max_rounds=2000,
     floor_every=2,
     windows=4,
-    load_seconds=4,
+    load_seconds=2,
     load_batches=20,
     load_turns=3,
     warm_up=3,
