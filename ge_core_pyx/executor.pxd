@@ -75,3 +75,4 @@ cdef class Future:
     cdef object __weakref__
 
     cdef int settle(self, int64_t timeout_ms) except -1
+    cdef int _copy_rows(self, Part part) except -1

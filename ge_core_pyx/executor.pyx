@@ -857,39 +857,42 @@ cdef class Future:
         """Await the oldest part, copy its rows out and give its slot back. On an error, give the others back too."""
         cdef Part part = self.parts[0]
         cdef Slot slot = part.slot
-        cdef Py_buffer* targets
-        cdef int filled = 0, i, n_outputs = slot.n_outputs
         cdef aclError rc
         with nogil:
             rc = slot.finish(timeout_ms)
         if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
             raise TimeoutError(f"no result within {timeout_ms} ms; the request is still running")
-        self.parts.pop(0)
         try:
             if rc != 0:
                 self.executor.failed(slot, rc)
             if part.rows == 0:
                 self.arrays = self._whole(part)
-                return 0
-            targets = buffers(n_outputs)
-            try:
-                for i in range(n_outputs):
-                    PyObject_GetBuffer(_bits(self.arrays[i]), &targets[i], PyBUF_WRITABLE)
-                    filled += 1
-                with nogil:
-                    copy_out(slot, part.plan, targets, part.first, part.rows)
-                if slot.sampling:
-                    self.executor._sample(slot, part.plan, part.rows)
-            finally:
-                release_buffers(targets, filled)
-        except BaseException as error:
+            else:
+                self._copy_rows(part)
+        except Exception as error:     # after an interrupt result() can be asked again
             self.error = error
-            for part in self.parts:    # their work ends by itself; whoever takes the slot next awaits it
+            for part in self.parts:    # the others' work ends by itself; whoever takes the slot next awaits it
                 self.executor.release(part.slot)
             self.parts = []
             raise
+        self.parts.pop(0)
+        self.executor.release(slot)
+        return 0
+
+    cdef int _copy_rows(self, Part part) except -1:
+        cdef Slot slot = part.slot
+        cdef Py_buffer* targets = buffers(slot.n_outputs)
+        cdef int filled = 0
+        try:
+            for array in self.arrays:
+                PyObject_GetBuffer(_bits(array), &targets[filled], PyBUF_WRITABLE)
+                filled += 1
+            with nogil:
+                copy_out(slot, part.plan, targets, part.first, part.rows)
+            if slot.sampling:
+                self.executor._sample(slot, part.plan, part.rows)
         finally:
-            self.executor.release(slot)
+            release_buffers(targets, filled)
         return 0
 
     def _whole(self, Part part):

@@ -4,6 +4,7 @@ import concurrent.futures
 import gc
 import json
 import os
+import signal
 import threading
 import time
 import weakref
@@ -354,6 +355,23 @@ def test_registered_memory_is_read_in_place(stand_in, om):
         frozen.flags.writeable = False
         with ge_core.InferenceSession(om.path) as session:
             session.register_memory(frozen)
+
+
+def test_an_interrupted_result_can_be_asked_again(slow):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with ge_core.InferenceSession(slow.path, slots=1) as session:
+            future = session.submit(slow.random(6))
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            with pytest.raises(KeyboardInterrupt):
+                future.result()
+            same(future.result(), slow.expected(slow.random(6)))
+            assert session.stats()["slots_free"] == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 class TestLaunchedInPlace:

@@ -21,6 +21,8 @@ def install_backend(
     """
     from ge_core import triton_server
 
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is no folder; expected the one that holds a tritonserver's backends")
     package = Path(triton_server.__file__).parent / "triton_backend"
     python, ge = directory / "python", directory / "ge"
     if python.is_dir():
