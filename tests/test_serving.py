@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from types import SimpleNamespace
 
 import graphs
@@ -13,7 +14,7 @@ from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 import ge_core
 from ge_core import operations, serving, triton_responses
 from ge_core.options import ServingOptions
-from ge_core_pyx import feeds
+from ge_core_pyx import feeds, slot
 
 
 def model_config(name="m", **fields):
@@ -214,6 +215,30 @@ class TestKeptTensors:
         assert_right(gears, requests, one.ask(*requests))
         one.model.close()
         assert not one.model._answers.in_place
+
+    def test_one_that_the_device_may_still_write_into_is_not_used_again(self, gears, pool, stand_in):
+        limits = {"register_memory": "true", "slots": "2", "execute_timeout_ms": "200"}
+        one, feeds = Served(gears, parameters=limits), gears.random(2)
+
+        def tensors():
+            responses = one.model.execute([one.request(feeds), one.request(feeds)])
+            for tensor in (sent := [tensor for response in responses for tensor in response.output_tensors()]):
+                tensor.send(pool)
+            return sent
+
+        kept = tensors()
+        assert {*map(id, tensors())} == {*map(id, kept)}
+        with stand_in.injecting("aclmdlExecuteAsync", effect="delay", delay_us=400_000):
+            assert tensors() == []
+        again = tensors()
+        assert len(again) == len(kept) and {*map(id, again)}.isdisjoint(map(id, kept))
+        answers = one.model._answers
+        free = [reply for replies in answers._whole.values() for reply in replies]
+        assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes
+        one.model.close()
+        del one, tensors, kept, again, answers, free
+        while slot.release_abandoned():
+            time.sleep(0.01)
 
     def test_a_runtime_that_cannot_pin_it_is_said_and_copies(self, gears, served, pool, stand_in):
         with stand_in.failing("aclrtHostRegisterV2", 200001):

@@ -454,6 +454,7 @@ class TestLaunchedInPlace:
                 batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
                 with pytest.raises(ge_core.AclTimeoutError):
                     batch.collect([(0, target, 0, 4, 0)])
+            assert target.awaited == 1
         del target, memory, batch
         gc.collect()
         assert alive() is not None  # though the registration, the session and all names of it are gone
