@@ -220,23 +220,23 @@ class TestKeptTensors:
         limits = {"register_memory": "true", "slots": "2", "execute_timeout_ms": "200"}
         one, feeds = Served(gears, parameters=limits), gears.random(2)
 
-        def tensors():
+        def tensors(one):
             responses = one.model.execute([one.request(feeds), one.request(feeds)])
             for tensor in (sent := [tensor for response in responses for tensor in response.output_tensors()]):
                 tensor.send(pool)
             return sent
 
-        kept = tensors()
-        assert {*map(id, tensors())} == {*map(id, kept)}
+        kept = tensors(one)
+        assert {*map(id, tensors(one))} == {*map(id, kept)}
         with stand_in.injecting("aclmdlExecuteAsync", effect="delay", delay_us=400_000):
-            assert tensors() == []
-        again = tensors()
+            assert tensors(one) == []
+        again = tensors(one)
         assert len(again) == len(kept) and {*map(id, again)}.isdisjoint(map(id, kept))
         answers = one.model._answers
         free = [reply for replies in answers._whole.values() for reply in replies]
         assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes
         one.model.close()
-        del one, tensors, kept, again, answers, free
+        del one, kept, again, answers, free
         while slot.release_abandoned():
             time.sleep(0.01)
 
