@@ -372,6 +372,7 @@ cdef class Batch:
         cdef aclError rc = 0
         cdef bint in_place = True
         self.stays = False
+        slot.restart_limit()
         for index, target, row, count, at in gets:
             copy = self._copy(index, target, row, count, at)
             in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
@@ -388,6 +389,7 @@ cdef class Batch:
                 rc = slot.context.enter(&previous)
                 if rc == 0:
                     rc = slot.copy_back(self.plan, self.rows)
+                slot._record(3)
                 slot.context.leave(previous)
         if rc != 0:
             self._fail(rc)
