@@ -319,13 +319,13 @@ def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, 
 def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_in):
     one = served(gears)
     requests = [one.request(feeds) for feeds in (gears.random(1), {}, gears.random(2))]
-    for request, number in zip(requests, ("first", "second", ""), strict=True):
+    for request, number in zip(requests, ("first", "second" * 1000, ""), strict=True):
         request.id = number
     one.pb_utils.Logger.lines.clear()
     with stand_in.failing("aclmdlExecuteAsync", 107003):
         one.model.execute(requests)
     lines = one.pb_utils.Logger.lines
-    assert lines[0].startswith("GE Backend: request second failed: input 'ids' is missing")
+    assert lines[0].startswith(f"GE Backend: request {('second' * 1000)[:200]} failed: input 'ids' is missing")
     assert lines[1].startswith("GE Backend: request first failed: aclmdlExecuteAsync returned 107003")
     assert lines[2].startswith("GE Backend: request without id failed: aclmdlExecuteAsync returned 107003")
     assert len(lines) == 3
