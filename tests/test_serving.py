@@ -11,7 +11,7 @@ from oms import write_synthetic
 from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 
 import ge_core
-from ge_core import operations, serving, triton_responses
+from ge_core import operations, serving, triton_execution, triton_responses, triton_sender
 from ge_core.options import ServingOptions
 from ge_core_pyx import feeds
 
@@ -494,8 +494,8 @@ class TestSender:
 
     def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
         clock, asked = [0.0], []
-        monkeypatch.setattr(serving.time, "monotonic", lambda: clock[0])
-        pace, batch, other = serving.Pace(), serving.Flight(8, ()), serving.Flight(1, ())
+        monkeypatch.setattr(triton_sender.time, "monotonic", lambda: clock[0])
+        pace, batch, other = triton_sender.Pace(), triton_execution.Flight(8, ()), triton_execution.Flight(1, ())
 
         def wait(seconds):
             asked.append(round(seconds, 6))
@@ -510,7 +510,7 @@ class TestSender:
             clock[0] = began
             pace.begin(batch)
         pace.wait()
-        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - serving.LEAD_S)
+        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - triton_sender.LEAD_S)
         clock[0] = 0.5
         pace.end(learn=True)  # 0.2 s: from now on that is the shortest
         pace.wait()
