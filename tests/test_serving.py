@@ -684,7 +684,7 @@ class TestKinds:
         feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
 
         def ask(after_s):
-            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            monkeypatch.setattr(triton_execution, "ASK_AFTER_S", after_s)
             before = one.model._session.stats()
             requests = [one.request(feed) for feed in feeds]
             requests[1].cancelled = requests[3].cancelled = True
@@ -704,7 +704,7 @@ class TestKinds:
             assert answers[number].code() == TritonError.CANCELLED
 
     def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
-        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.setattr(triton_execution, "ASK_AFTER_S", -1)
         monkeypatch.delattr(InferenceRequest, "is_cancelled")
         graph = graphs.sequence(folder, gears="4,4;4,8")
         (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
