@@ -424,6 +424,26 @@ class TestLaunchedInPlace:
             batch.collect([(0, feeds.Target(registered), 0, 2, 0), (0, feeds.Target(elsewhere), 2, 2, 0)])
         same([registered, elsewhere], np.split(om.expected(feed)[0], 2))
 
+    def test_whoever_waits_finds_the_outputs_in_pinned_memory(self, om, session):
+        feed = om.random(3)
+        with session.register_memory(np.zeros(64, np.uint8)):
+            with session.launch(3, [(session.stage([feed["x"]]), 0, 0, 3)]) as batch:
+                batch.wait()
+                same([batch.outputs["y"]], om.expected(feed))
+                batch.inputs["x"][:] += 1
+                batch.start()
+                batch.wait()
+                same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
+
+    def test_a_closed_batch_collects_nothing(self, om, session):
+        with session.register_memory(np.zeros(64, np.uint8)):
+            batch = session.launch(3, [(session.stage([om.random(3)["x"]]), 0, 0, 3)])
+            batch.close()
+            for call in (lambda: batch.collect([]), batch.wait):
+                with pytest.raises(RuntimeError, match="the batch is closed"):
+                    call()
+            same(session.run(None, om.random(2)), om.expected(om.random(2)))
+
     def test_rows_that_do_not_fit_write_nothing(self, om, session):
         memory = np.zeros((4, 3), np.float32)
         with session.register_memory(memory):
