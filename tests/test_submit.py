@@ -426,14 +426,14 @@ class TestLaunchedInPlace:
 
     def test_whoever_waits_finds_the_outputs_in_pinned_memory(self, om, session):
         feed = om.random(3)
-        with session.register_memory(np.zeros(64, np.uint8)):
-            with session.launch(3, [(session.stage([feed["x"]]), 0, 0, 3)]) as batch:
-                batch.wait()
-                same([batch.outputs["y"]], om.expected(feed))
-                batch.inputs["x"][:] += 1
-                batch.start()
-                batch.wait()
-                same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
+        put = (session.stage([feed["x"]]), 0, 0, 3)
+        with session.register_memory(np.zeros(64, np.uint8)), session.launch(3, [put]) as batch:
+            batch.wait()
+            same([batch.outputs["y"]], om.expected(feed))
+            batch.inputs["x"][:] += 1
+            batch.start()
+            batch.wait()
+            same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
 
     def test_a_closed_batch_collects_nothing(self, om, session):
         with session.register_memory(np.zeros(64, np.uint8)):
