@@ -63,6 +63,11 @@ class Reply:
         self.nbytes = sum(self.sizes)
         self.aim([feeds.Target(array) for array in self.arrays])
 
+    @property
+    def awaited(self) -> bool:
+        """Whether a device that failed or took too long may still write into it."""
+        return any(target.awaited for _, target, *_ in self.gets)
+
     def aim(self, targets: Sequence[feeds.Target]) -> None:
         """Where the rows are copied to."""
         places = zip(self.outputs, targets, strict=True)
@@ -119,12 +124,14 @@ class Answers:
         """
         size = rows if shapes is None else shapes
         free = self._whole.get(size) if outputs is self._all else self._free.get((size, outputs))
-        if not free:
-            return self._make(outputs, rows, shapes)
-        reply = free.pop()
-        if reply.sent and not reply.pooled:
-            self._look(reply)
-        return reply
+        while free:
+            reply = free.pop()
+            if not reply.awaited:
+                if reply.sent and not reply.pooled:
+                    self._look(reply)
+                return reply
+            self._nbytes -= reply.nbytes
+        return self._make(outputs, rows, shapes)
 
     def give(self, reply: Reply) -> None:
         """Back for the next answer."""

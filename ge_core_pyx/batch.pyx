@@ -346,7 +346,8 @@ cdef class Batch:
     def collect(self, gets):
         """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
 
-        The device itself writes into the targets of a launched batch where all of them lie in registered memory.
+        The device itself writes into the targets of a launched batch where all of them lie in registered memory. After
+        an error it may do so later still: `Target.awaited` says of which.
         """
         cdef Slot slot = self.slot
         cdef bint in_place = False
@@ -354,8 +355,10 @@ cdef class Batch:
             if self.stays:
                 in_place = self._fetch(gets)
             self.wait()
-            if not in_place:
-                for index, target, row, count, at in gets:
+            for index, target, row, count, at in gets:
+                if in_place:
+                    (<Target>target).awaited -= 1
+                else:
                     self.get(index, target, row, count, at)
             slot.keep = None
         finally:
@@ -370,6 +373,7 @@ cdef class Batch:
         cdef bint in_place = len(gets) != 0
         self.alive()
         self.stays = False
+        slot.restart_limit()
         for index, target, row, count, at in gets:
             copy = self._copy(index, target, row, count, at)
             in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
@@ -377,6 +381,7 @@ cdef class Batch:
             slot.keep = (slot.keep, gets)
             for index, target, row, count, at in gets:
                 copy = self._copy(index, target, row, count, at)
+                (<Target>target).awaited += 1
                 if rc == 0:
                     with nogil:
                         rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
@@ -385,6 +390,7 @@ cdef class Batch:
                 rc = slot.context.enter(&previous)
                 if rc == 0:
                     rc = slot.copy_back(self.plan, self.rows)
+                slot._record(3)
                 slot.context.leave(previous)
         if rc != 0:
             self._fail(rc)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from types import SimpleNamespace
 
 import graphs
@@ -13,7 +14,7 @@ from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 import ge_core
 from ge_core import operations, serving, triton_execution, triton_responses, triton_sender
 from ge_core.options import ServingOptions
-from ge_core_pyx import feeds
+from ge_core_pyx import feeds, slot
 
 
 def model_config(name="m", **fields):
@@ -215,6 +216,30 @@ class TestKeptTensors:
         one.model.close()
         assert not one.model._answers.in_place
 
+    def test_one_that_the_device_may_still_write_into_is_not_used_again(self, gears, pool, stand_in):
+        limits = {"register_memory": "true", "slots": "2", "execute_timeout_ms": "200"}
+        one, feeds = Served(gears, parameters=limits), gears.random(2)
+
+        def tensors(one):
+            responses = one.model.execute([one.request(feeds), one.request(feeds)])
+            for tensor in (sent := [tensor for response in responses for tensor in response.output_tensors()]):
+                tensor.send(pool)
+            return sent
+
+        kept = tensors(one)
+        assert {*map(id, tensors(one))} == {*map(id, kept)}
+        with stand_in.injecting("aclmdlExecuteAsync", effect="delay", delay_us=400_000):
+            assert tensors(one) == []
+        again = tensors(one)
+        assert len(again) == len(kept) and {*map(id, again)}.isdisjoint(map(id, kept))
+        answers = one.model._answers
+        free = [reply for replies in answers._whole.values() for reply in replies]
+        assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes
+        one.model.close()
+        del one, kept, again, answers, free
+        while slot.release_abandoned():
+            time.sleep(0.01)
+
     def test_a_runtime_that_cannot_pin_it_is_said_and_copies(self, gears, served, pool, stand_in):
         with stand_in.failing("aclrtHostRegisterV2", 200001):
             one = served(gears, parameters={"register_memory": "true"})
@@ -294,13 +319,13 @@ def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, 
 def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_in):
     one = served(gears)
     requests = [one.request(feeds) for feeds in (gears.random(1), {}, gears.random(2))]
-    for request, number in zip(requests, ("first", "second", ""), strict=True):
+    for request, number in zip(requests, ("first", "second" * 1000, ""), strict=True):
         request.id = number
     one.pb_utils.Logger.lines.clear()
     with stand_in.failing("aclmdlExecuteAsync", 107003):
         one.model.execute(requests)
     lines = one.pb_utils.Logger.lines
-    assert lines[0].startswith("GE Backend: request second failed: input 'ids' is missing")
+    assert lines[0].startswith(f"GE Backend: request {('second' * 1000)[:200]} failed: input 'ids' is missing")
     assert lines[1].startswith("GE Backend: request first failed: aclmdlExecuteAsync returned 107003")
     assert lines[2].startswith("GE Backend: request without id failed: aclmdlExecuteAsync returned 107003")
     assert len(lines) == 3
