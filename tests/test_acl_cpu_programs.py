@@ -202,12 +202,13 @@ class Shared:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
-    def answer(self):
-        return float(self.process.stdout.readline())
+    def answers(self):
+        return [int(word) for word in self.process.stdout.readline().split()]
 
     def ask(self, line):
         self.tell(line)
-        return self.answer()
+        (answer,) = self.answers()
+        return answer
 
     def end(self):
         if self.process.poll() is None:
@@ -258,7 +259,7 @@ def test_a_killed_process_gives_its_memory_back(share):
     assert first.ask(f"hold {48 << 20}") == 0
     assert second.ask(f"hold {32 << 20}") == 207001
     first.process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 30
     while second.ask("used") > 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -271,17 +272,14 @@ def test_a_killed_process_gives_its_memory_back(share):
 
 
 def test_processes_share_one_engine(share):
-    """Two processes get one device's throughput together, not two: 40 copies of 10 ms take 400 ms at least."""
+    """Two processes get one device's throughput together, not two: 40 copies of 10 ms take 400 ms of its time."""
     size = (256 << 20) + 4096 * (os.getpid() % 1000)
     config = {"h2d": {"gbps": 0.1}}
-    first, second = share(size, **config), share(size, **config)
-    assert [first.ask("copy 64 1"), second.ask("copy 64 1")] > [0, 0]
-    start = time.monotonic()
-    for shared in (first, second):
+    both = share(size, **config), share(size, **config)
+    for shared in both:
         shared.tell("copy 1000000 20")
-    each = [shared.answer() for shared in (first, second)]
-    assert time.monotonic() - start >= 0.4
-    assert max(each) >= 0.39
+    begun, ended = zip(*(shared.answers() for shared in both), strict=True)
+    assert max(ended) - min(begun) >= 400_000
 
 
 # --- what is written about it -----------------------------------------------------------------------------------------
