@@ -211,14 +211,14 @@ def kill_workers(rounds):
                         wait(lambda results=results: results["right"] > 50)
                         # Workers of the model that was unloaded in the last round may still be ending: the newest.
                         victim = max((worker.pid for worker in live_workers(server.pid)), key=started)
-                        loads = said.count("model m: serves again")
+                        loads = len(said)
                         began = time.monotonic()
                         os.kill(victim, signal.SIGKILL)
-                        wait(lambda loads=loads: said.count("model m: serves again") > loads, 60)
+                        wait(lambda said=said, loads=loads: "model m: serves again" in said[loads:], 60)
                         ready = wait(lambda: probe(server.http, "m").ready)
                         times.append(None if ready is None else time.monotonic() - began)
                     total += results
-                settled = wait(lambda: len(live_workers(server.pid)) == instances) is not None
+                settled = wait(lambda count=instances: len(live_workers(server.pid)) == count) is not None
                 there = [value for value in times if value is not None]
                 slowest = seconds(max(there, default=None))
                 left = "none" if settled else str(len(live_workers(server.pid)) - instances)
