@@ -54,9 +54,7 @@ class Supervisor:
         self._pauses: dict[str, float] = {}
         self._next: dict[str, float] = {}
         self._leaving: dict[int, float] = {}
-        self._owed: list[
-            str
-        ] = []  # unloaded here and not loaded yet: Triton's index no longer says that they should be
+        self._owed: list[str] = []  # unloaded here and not loaded yet; Triton's index does not tell them apart
 
     def watch(self, period_s: float = PERIOD_S) -> int:
         """Looks every `period_s` until the server ends; its exit code.

@@ -375,7 +375,7 @@ def test_a_request_that_is_cancelled_while_another_runs_is_not_run(server, repos
     answers = SimpleQueue()
     with closing(grpc.InferenceServerClient(server.grpc)) as connection:
         calls = []
-        # The second completes the batch: it is to be in the model, whose first execution takes 2 s, when it is cancelled.
+        # The second completes the batch, and is to be in the model when it is cancelled; the first one takes 2 s.
         for length, pause_s in ((4, 0.3), (8, 1)):
             tensor = grpc.InferInput("x", [1, length], "FP32")
             tensor.set_data_from_numpy(np.ones((1, length), np.float32))
