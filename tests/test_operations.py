@@ -100,7 +100,7 @@ class TestGolden:
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -121,9 +121,9 @@ class TestHealth:
 
     def test_a_time_limit_refuses_until_the_work_ended_and_then_serves_again(self, om, stand_in):
         said = []
-        with ge_core.InferenceSession(om.path, runtime="cpu", execute_timeout_ms=50) as session:
+        with ge_core.InferenceSession(om.path, runtime="cpu", execute_timeout_ms=200) as session:
             health = Health(session, said.append)
-            fault = {"entry": "aclmdlExecuteAsync", "kth": 1, "effect": "delay", "delay_us": 700_000}
+            fault = {"entry": "aclmdlExecuteAsync", "kth": 1, "effect": "delay", "delay_us": 1_500_000}
             assert stand_in._library.acl_cpu_inject(json.dumps(fault).encode()) == 0
             try:
                 error = self.fail(session, om)

@@ -495,7 +495,7 @@ class TestSender:
     def ask(self, one, *feeds):
         requests = [one.request(feed) for feed in feeds]
         assert one.model.execute(requests) is None
-        answers = [request.sender.answers.get(timeout=30) for request in requests]
+        answers = [request.sender.answers.get(timeout=300) for request in requests]
         assert all(request.sender.answers.empty() for request in requests)
         return answers
 
@@ -515,7 +515,7 @@ class TestSender:
         assert all(request.sender.answers.empty() for request in requests)
         one.model.execute(requests[2:])  # waits until the first is answered
         assert not requests[0].sender.answers.empty()
-        assert_right(om, feeds, [request.sender.answers.get(timeout=30) for request in requests])
+        assert_right(om, feeds, [request.sender.answers.get(timeout=300) for request in requests])
 
     def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
         clock, asked = [0.0], []
@@ -604,7 +604,7 @@ class TestSender:
         request = one.request(gears.random(1))
         request.inputs = None
         one.model.execute([request])
-        assert request.sender.answers.get(timeout=30).code() == TritonError.INTERNAL
+        assert request.sender.answers.get(timeout=300).code() == TritonError.INTERNAL
 
     def test_closing_waits_for_what_is_in_flight(self, gears, sender):
         one = sender(gears)
@@ -630,7 +630,7 @@ def asked(one, responses, *feeds):
 def received(one, responses, requests):
     returned = one.model.execute(requests)
     if responses == "sender":
-        return [request.sender.answers.get(timeout=30) for request in requests]
+        return [request.sender.answers.get(timeout=300) for request in requests]
     return [answer(response) for response in returned]
 
 
