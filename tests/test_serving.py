@@ -203,6 +203,16 @@ class TestKeptTensors:
             free = [reply for replies in answers._whole.values() for reply in replies]
             assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes <= 200 + rows * 24
 
+    def test_those_that_wait_are_given_up_where_room_is_short(self, gears, served, monkeypatch):
+        one = served(gears)
+        for rows in (1, 2, 3):
+            one.ask(gears.random(rows))
+        answers, found = one.model._answers, iter([(False, "too little"), (False, "")])
+        monkeypatch.setattr(answers._pool, "room", lambda sizes: next(found))
+        assert answers.room([1]) == (False, "")
+        assert not any(answers._whole.values())
+        assert answers._nbytes == sum(reply.nbytes for reply in one.model._sent) > 0
+
     def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
         one = served(gears, parameters={"register_memory": "true"})
         assert one.model._answers.in_place
@@ -585,7 +595,8 @@ class TestSender:
         )
         own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
         monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
-        assert pool.room([1, 1 << 20]) == (True, "")
+        assert pool.room([1, 1 << 20]) == (False, "")  # it may be in pieces
+        assert pool.room([]) == (True, "")
 
     @pytest.mark.parametrize("ample", [0, 1 << 60])
     def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
