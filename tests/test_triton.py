@@ -24,6 +24,7 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 from oms import write_synthetic
 from onnx import TensorProto, helper, numpy_helper
+from stand_in import HBM_BYTES
 from triton_helpers import TRANSPORTS, add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
@@ -194,7 +195,7 @@ def server(repository):
     except ServerError as error:
         pytest.skip(str(error))
     arguments = ["--model-control-mode=explicit", *(f"--load-model={name}" for name in repository.good)]
-    environ = {"GE_CORE_CPU_CONFIG": json.dumps({"devices": 2})}
+    environ = {"GE_CORE_CPU_CONFIG": json.dumps({"devices": 2, "hbm_bytes": HBM_BYTES})}
     with TritonServer(repository.folder, runtime="cpu", arguments=arguments, environ=environ) as running:
         yield running
 

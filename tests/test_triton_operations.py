@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 from oms import write_shaped, write_synthetic
+from stand_in import HBM_BYTES
 from triton_helpers import add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
@@ -33,7 +34,6 @@ from ge_core.triton_server import ServerError, TritonServer
 ROOT = Path(__file__).parent.parent
 INPUTS = [("x", "float32", (-1, 3))]
 GEARS = (1, 2, 4)
-HBM_BYTES = (32 << 30) + os.getpid() * 4096  # processes with equal settings share the devices: these are ours alone
 BLS = """\
 import triton_python_backend_utils as pb_utils
 
