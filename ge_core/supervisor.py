@@ -54,6 +54,7 @@ class Supervisor:
         self._pauses: dict[str, float] = {}
         self._next: dict[str, float] = {}
         self._leaving: dict[int, float] = {}
+        self._owed: list[str] = []  # unloaded here and not loaded yet; Triton's index does not tell them apart
 
     def watch(self, period_s: float = PERIOD_S) -> int:
         """Looks every `period_s` until the server ends; its exit code.
@@ -61,7 +62,7 @@ class Supervisor:
         Raises
         ------
         RestartNeeded
-            A model needs a new worker and the server does not load models on demand.
+            A model needs a new worker and the server does not load models on demand, or gave no answer in time.
         """
         while (code := self._server.wait(period_s)) is None:
             with suppress(OSError, http.client.HTTPException, ValueError):  # busy or just ending: look again later
@@ -72,16 +73,16 @@ class Supervisor:
         """One look; the models that were loaded again."""
         self._end_leaving()
         ready = self._ready()
+        self._owed = [name for name in self._owed if name not in ready]
+        helped = [name for name in list(self._owed) if self._due(name) and self._load(name)]
         lost = self._lost() & set(ready)
         missing = {name for name, versions in ready.items() if self._dead(name, versions)}
         again, self._suspects = missing & self._suspects, missing
-        helped = []
         for name in sorted(lost | again):
-            if time.monotonic() < self._next.get(name, 0.0):
+            if not self._due(name):
                 continue
             reason = "its device is lost to its process" if name in lost else "a worker of it is dead"
             self._say(f"model {name}: {reason}; loading it again")
-            self._pause(name)
             self.reload(name, ready)
             helped.append(name)
             self._suspects.discard(name)
@@ -90,21 +91,35 @@ class Supervisor:
     def reload(self, name: str, ready: dict[str, list[str]]) -> None:
         """Unloads and loads a model, and what its unloading took along (ensembles)."""
         old = [worker.pid for worker in self._workers() if worker.model == name]
-        status, answer = self._post(f"/v2/repository/models/{name}/unload", LOAD_LIMIT_S)
+        self._owed += [name, *(other for other in ready if other != name)]
+        status, answer = self._order(name, "unload")
         if status != 200:
             raise RestartNeeded(f"model {name} cannot be loaded again: {answer.decode()}")
-        deadline = time.monotonic() + UNLOAD_LIMIT_S
-        while name in self._ready() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        for model in [name, *(other for other in ready if other != name)]:
-            if model in self._ready():
-                continue
-            status, answer = self._post(f"/v2/repository/models/{model}/load", LOAD_LIMIT_S)
-            self._say(
-                f"model {model}: serves again" if status == 200 else f"model {model} did not load: {answer.decode()}"
-            )
+        try:
+            deadline = time.monotonic() + UNLOAD_LIMIT_S
+            while name in (still := self._ready()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self._owed = [model for model in self._owed if model == name or model not in still]
+            for model in list(self._owed):
+                self._load(model)
+        finally:
+            self._leaving |= dict.fromkeys(old, time.monotonic() + LEAVE_LIMIT_S)
 
-        self._leaving |= dict.fromkeys(old, time.monotonic() + LEAVE_LIMIT_S)
+    def _load(self, name: str) -> bool:
+        self._pause(name)
+        status, answer = self._order(name, "load")
+        if status == 200:
+            self._owed.remove(name)
+            self._say(f"model {name}: serves again")
+        else:
+            self._say(f"model {name} did not load, and is tried again: {answer.decode()}")
+        return status == 200
+
+    def _order(self, name: str, order: str) -> tuple[int, bytes]:
+        try:
+            return self._post(f"/v2/repository/models/{name}/{order}", LOAD_LIMIT_S)
+        except TimeoutError:
+            raise RestartNeeded(f"no answer to the {order} of model {name} within {LOAD_LIMIT_S} s") from None
 
     def _workers(self) -> list[Worker]:
         """The living workers, without those of models that were unloaded."""
@@ -118,6 +133,9 @@ class Supervisor:
             if time.monotonic() > until:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+    def _due(self, name: str) -> bool:
+        return time.monotonic() >= self._next.get(name, 0.0)
 
     def _pause(self, name: str) -> None:
         """A model that keeps failing is loaded ever more seldom."""

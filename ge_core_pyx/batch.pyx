@@ -370,7 +370,8 @@ cdef class Batch:
         cdef Copy copy
         cdef aclrtContext previous
         cdef aclError rc = 0
-        cdef bint in_place = True
+        cdef bint in_place = len(gets) != 0
+        self.alive()
         self.stays = False
         slot.restart_limit()
         for index, target, row, count, at in gets:
@@ -409,6 +410,7 @@ cdef class Batch:
         if acl.forked or self.executor.refusing:
             self.executor._refuse()
         plan = &slot.plans[self.plan]
+        self.stays = not back
         if feed is not None:
             views = feed.views
             if first == 0 and self.executor.registered and self.executor._sources(slot, self.plan, views, addresses):
@@ -473,6 +475,8 @@ cdef class Batch:
         cdef int64_t timeout_ms = whole_ms(timeout)
         cdef aclError rc = 0
         self.alive()
+        if self.stays:
+            self._fetch(())
         with nogil:
             if slot.in_flight:
                 rc = slot.finish(timeout_ms)
@@ -502,7 +506,6 @@ def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Ba
     cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
     cdef Feed feed
     cdef bint back = not executor.registered
-    batch.stays = not back
     try:
         if len(puts) == 1:
             feed, row, first, count = puts[0]

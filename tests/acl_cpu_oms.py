@@ -46,6 +46,7 @@ MODELS = {
     "weights": STATIC | {"weight_bytes": 4096, "work_bytes": 8192},
     "heavy": STATIC | {"weight_bytes": 2 << 20},
     "slow": SLOW | {"exec_us": 50_000},
+    "endless": SLOW | {"exec_us": 1e9},
     "small": manifest([("x", "uint8", [1, 40]), ("n", "int32", [1, 4])], [("y", "float32", [1, 8])]),
     "wide": WIDE,
     "weights_wide": WIDE,

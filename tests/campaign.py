@@ -204,26 +204,21 @@ def kill_workers(rounds):
             om = place.om("m")
             place.add("m", om, more=f"instance_group [ {{ count: {instances}, kind: KIND_CPU }} ]\n")
             with place.server("--model-control-mode=explicit", "--load-model=*") as server:
-                times, total, settled = [], Counter(), False
-                supervisor = Supervisor(server, lambda text: None)
+                times, total, said = [], Counter(), []
+                threading.Thread(target=Supervisor(server, said.append).watch).start()  # ends with the server
                 for _ in range(rounds):
                     with clients(server, "m", om) as results:
                         wait(lambda results=results: results["right"] > 50)
                         # Workers of the model that was unloaded in the last round may still be ending: the newest.
                         victim = max((worker.pid for worker in live_workers(server.pid)), key=started)
-                        os.kill(victim, signal.SIGKILL)
+                        loads = len(said)
                         began = time.monotonic()
-                        while not supervisor.look() and time.monotonic() - began < 60:
-                            time.sleep(1)
+                        os.kill(victim, signal.SIGKILL)
+                        wait(lambda said=said, loads=loads: "model m: serves again" in said[loads:], 60)
                         ready = wait(lambda: probe(server.http, "m").ready)
                         times.append(None if ready is None else time.monotonic() - began)
                     total += results
-                for _ in range(20):
-                    supervisor.look()
-                    time.sleep(1)
-                    settled = len(live_workers(server.pid)) == instances
-                    if settled:
-                        break
+                settled = wait(lambda count=instances: len(live_workers(server.pid)) == count) is not None
                 there = [value for value in times if value is not None]
                 slowest = seconds(max(there, default=None))
                 left = "none" if settled else str(len(live_workers(server.pid)) - instances)

@@ -1,9 +1,12 @@
 import gc
+import json
 import os
 
 import pytest
+from stand_in import HBM_BYTES, StandIn
 
 os.environ.setdefault("GE_CORE_RUNTIME", "cpu")
+os.environ.setdefault("GE_CORE_CPU_CONFIG", json.dumps({"hbm_bytes": HBM_BYTES}))
 
 from ge_core_pyx import acl
 
@@ -45,6 +48,4 @@ def no_leaks():
 @pytest.fixture(scope="session")
 def stand_in():
     """Counters and faults of the CPU implementation."""
-    from stand_in import StandIn
-
     return StandIn()

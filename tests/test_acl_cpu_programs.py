@@ -115,7 +115,7 @@ assert library.aclrtSynchronizeStream(stream) == 0
 @pytest.mark.parametrize("library", ["8.1/libascendcl.so", "9/libacl_rt.so", "9/libascendcl.so"])
 def test_a_library_that_was_closed_stays(library):
     command = [sys.executable, "-c", CLOSED, ROOT / "ge_core_pyx/acl_cpu/lib" / library]
-    subprocess.run(command, env=clean_environ(), check=True, timeout=60)
+    subprocess.run(command, env=clean_environ(), check=True, timeout=600)
 
 
 # --- a program of the usual shape -------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_a_program_of_the_usual_shape(classifier, tmp_path, link):
     environ = clean_environ(LD_LIBRARY_PATH=str(printed_folder(LINKS[link][0])))
     for mode in ("sync", "async"):
         command = [program, folder / "classifier.om", folder / "image", tmp_path / mode, mode]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=6000)
         assert done.returncode == 0, done.stderr
         assert re.fullmatch(r"Ascend910B3 image 1 3 32 32 -> \w+:0:probabilities\n", done.stdout)
         got = np.fromfile(tmp_path / mode, "f4").reshape(1, 10)
@@ -175,7 +175,7 @@ def test_a_program_linked_for_8_runs_on_9(classifier, tmp_path):
     program = build(PROGRAMS / "classify.cpp", tmp_path / "classify", "8.1")
     command = [program, folder / "classifier.om", folder / "image", tmp_path / "out"]
     environ = clean_environ(LD_LIBRARY_PATH=str(printed_folder("9")))
-    subprocess.run(command, env=environ, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, env=environ, check=True, capture_output=True, timeout=6000)
     np.testing.assert_allclose(np.fromfile(tmp_path / "out", "f4").reshape(1, 10), expected, atol=1e-5)
 
 
@@ -202,12 +202,13 @@ class Shared:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
 
-    def answer(self):
-        return float(self.process.stdout.readline())
+    def answers(self):
+        return [int(word) for word in self.process.stdout.readline().split()]
 
     def ask(self, line):
         self.tell(line)
-        return self.answer()
+        (answer,) = self.answers()
+        return answer
 
     def end(self):
         if self.process.poll() is None:
@@ -258,7 +259,7 @@ def test_a_killed_process_gives_its_memory_back(share):
     assert first.ask(f"hold {48 << 20}") == 0
     assert second.ask(f"hold {32 << 20}") == 207001
     first.process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 30
     while second.ask("used") > 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -271,17 +272,14 @@ def test_a_killed_process_gives_its_memory_back(share):
 
 
 def test_processes_share_one_engine(share):
-    """Two processes get one device's throughput together, not two: 40 copies of 10 ms take 400 ms at least."""
+    """Two processes get one device's throughput together, not two: 40 copies of 10 ms take 400 ms of its time."""
     size = (256 << 20) + 4096 * (os.getpid() % 1000)
     config = {"h2d": {"gbps": 0.1}}
-    first, second = share(size, **config), share(size, **config)
-    assert [first.ask("copy 64 1"), second.ask("copy 64 1")] > [0, 0]
-    start = time.monotonic()
-    for shared in (first, second):
+    both = share(size, **config), share(size, **config)
+    for shared in both:
         shared.tell("copy 1000000 20")
-    each = [shared.answer() for shared in (first, second)]
-    assert time.monotonic() - start >= 0.4
-    assert max(each) >= 0.39
+    begun, ended = zip(*(shared.answers() for shared in both), strict=True)
+    assert max(ended) - min(begun) >= 400_000
 
 
 # --- what is written about it -----------------------------------------------------------------------------------------

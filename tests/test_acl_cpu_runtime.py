@@ -62,7 +62,7 @@ def program(tmp_path_factory):
 
 def run(program, case, **environ):
     clean = {key: value for key, value in os.environ.items() if key not in ("GE_CORE_CPU_CONFIG", "LD_LIBRARY_PATH")}
-    return subprocess.run([program, case], env=clean | environ, capture_output=True, text=True, timeout=120)
+    return subprocess.run([program, case], env=clean | environ, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize(("api", "case"), list(cases()))

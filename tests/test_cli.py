@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from oms import write_synthetic
+from stand_in import HBM_BYTES
 from test_compile import LLAMA, fake_atc, linear  # noqa: F401
 from test_om import npu_om
 from typer.testing import CliRunner
@@ -308,7 +309,7 @@ def test_run_saves_outputs_of_any_name(tmp_path):
 def test_info(toy):
     found = json.loads(succeed("info", "--json"))
     assert (found["kind"], found["soc_name"], found["device_count"]) == ("cpu", "Ascend910B3", 1)
-    assert found["devices"][0]["id"] == 0 and found["devices"][0]["total_bytes"] == 32 << 30
+    assert found["devices"][0]["id"] == 0 and found["devices"][0]["total_bytes"] == HBM_BYTES
     assert found["counters"]["calls"]["aclInit"] >= 1
     assert "CPU implementation of AscendCL" in succeed("info")
 

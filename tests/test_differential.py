@@ -279,7 +279,7 @@ def test_equal_results(models, data):
                 failures.append((call, error))
 
     slots = data.draw(st.integers(1, 3), "slots")
-    with ge_core.InferenceSession(model.graph.path, slots=slots, submit_timeout_ms=30_000, **model.options) as session:
+    with ge_core.InferenceSession(model.graph.path, slots=slots, submit_timeout_ms=300_000, **model.options) as session:
         clients = [threading.Thread(target=client, args=(calls[start::threads],)) for start in range(threads)]
         [client.start() for client in clients]
         [client.join() for client in clients]

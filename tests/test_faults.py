@@ -41,7 +41,7 @@ def children(tmp_path_factory):
     def run(case):
         (folder / "-".join(case)).mkdir()
         command = [sys.executable, "-W", "error", HERE / "faults.py", *case, folder / "-".join(case)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=180)
+        return subprocess.run(command, capture_output=True, text=True, timeout=6000)
 
     with ThreadPoolExecutor(1) as jobs:
         yield {case: jobs.submit(run, case) for case in CHILDREN}
@@ -106,7 +106,7 @@ def test_a_runtime_that_does_not_open_can_be_opened_later(entry, fault, message)
     config = json.dumps({"faults": [{"entry": entry, "code": fault}]})
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"GE_CORE_CPU_CONFIG": config}, capture_output=True, text=True,
-        timeout=60,
+        timeout=600,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert re.match(message, done.stdout) and done.stdout.count("\n") == bool(message)

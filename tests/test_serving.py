@@ -12,7 +12,7 @@ from oms import write_synthetic
 from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 
 import ge_core
-from ge_core import operations, serving, triton_responses
+from ge_core import operations, serving, triton_execution, triton_responses, triton_sender
 from ge_core.options import ServingOptions
 from ge_core_pyx import feeds, slot
 
@@ -505,7 +505,7 @@ class TestSender:
     def ask(self, one, *feeds):
         requests = [one.request(feed) for feed in feeds]
         assert one.model.execute(requests) is None
-        answers = [request.sender.answers.get(timeout=30) for request in requests]
+        answers = [request.sender.answers.get(timeout=300) for request in requests]
         assert all(request.sender.answers.empty() for request in requests)
         return answers
 
@@ -525,12 +525,12 @@ class TestSender:
         assert all(request.sender.answers.empty() for request in requests)
         one.model.execute(requests[2:])  # waits until the first is answered
         assert not requests[0].sender.answers.empty()
-        assert_right(om, feeds, [request.sender.answers.get(timeout=30) for request in requests])
+        assert_right(om, feeds, [request.sender.answers.get(timeout=300) for request in requests])
 
     def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
         clock, asked = [0.0], []
-        monkeypatch.setattr(serving.time, "monotonic", lambda: clock[0])
-        pace, batch, other = serving.Pace(), serving.Flight(8, ()), serving.Flight(1, ())
+        monkeypatch.setattr(triton_sender.time, "monotonic", lambda: clock[0])
+        pace, batch, other = triton_sender.Pace(), triton_execution.Flight(8, ()), triton_execution.Flight(1, ())
 
         def wait(seconds):
             asked.append(round(seconds, 6))
@@ -545,7 +545,7 @@ class TestSender:
             clock[0] = began
             pace.begin(batch)
         pace.wait()
-        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - serving.LEAD_S)
+        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - triton_sender.LEAD_S)
         clock[0] = 0.5
         pace.end(learn=True)  # 0.2 s: from now on that is the shortest
         pace.wait()
@@ -615,7 +615,7 @@ class TestSender:
         request = one.request(gears.random(1))
         request.inputs = None
         one.model.execute([request])
-        assert request.sender.answers.get(timeout=30).code() == TritonError.INTERNAL
+        assert request.sender.answers.get(timeout=300).code() == TritonError.INTERNAL
 
     def test_closing_waits_for_what_is_in_flight(self, gears, sender):
         one = sender(gears)
@@ -641,7 +641,7 @@ def asked(one, responses, *feeds):
 def received(one, responses, requests):
     returned = one.model.execute(requests)
     if responses == "sender":
-        return [request.sender.answers.get(timeout=30) for request in requests]
+        return [request.sender.answers.get(timeout=300) for request in requests]
     return [answer(response) for response in returned]
 
 
@@ -720,7 +720,7 @@ class TestKinds:
         feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
 
         def ask(after_s):
-            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            monkeypatch.setattr(triton_execution, "ASK_AFTER_S", after_s)
             before = one.model._session.stats()
             requests = [one.request(feed) for feed in feeds]
             requests[1].cancelled = requests[3].cancelled = True
@@ -740,7 +740,7 @@ class TestKinds:
             assert answers[number].code() == TritonError.CANCELLED
 
     def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
-        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.setattr(triton_execution, "ASK_AFTER_S", -1)
         monkeypatch.delattr(InferenceRequest, "is_cancelled")
         graph = graphs.sequence(folder, gears="4,4;4,8")
         (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))

@@ -695,7 +695,7 @@ def test_model_roots(gears, tmp_path, monkeypatch):
 def child(code, **environ):
     environment = {key: value for key, value in os.environ.items() if key != "GE_CORE_RUNTIME"} | environ
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
     )
 
 

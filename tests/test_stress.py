@@ -44,7 +44,7 @@ class Storm:
     @staticmethod
     def open(model):
         return ge_core.InferenceSession(
-            model.path, runtime="cpu", slots=3, submit_timeout_ms=10_000, execute_timeout_ms=20_000
+            model.path, runtime="cpu", slots=3, submit_timeout_ms=60_000, execute_timeout_ms=60_000
         )
 
     def use(self, rng, session, model):
@@ -54,7 +54,7 @@ class Storm:
         if how == "run":
             model.check(session.run(None, feeds), index)
         elif how == "submit":
-            model.check(session.submit(feeds).result(timeout=30), index)
+            model.check(session.submit(feeds).result(timeout=60), index)
         elif how == "drop":
             session.submit(feeds)
         elif how == "stats":
@@ -111,7 +111,7 @@ class Storm:
         [thread.start() for thread in threads]
         time.sleep(seconds)
         self.over.set()
-        [thread.join(60) for thread in threads]
+        [thread.join(300) for thread in threads]
         assert not any(thread.is_alive() for thread in threads)
         for session in self.sessions:
             session.close()
@@ -151,7 +151,7 @@ def main(folder):
 
 def test_a_storm(tmp_path):
     """In a process of its own: a crash is then a failed test."""
-    limit = 120 + float(os.environ.get("GE_CORE_STRESS_S", "12"))
+    limit = 400 + float(os.environ.get("GE_CORE_STRESS_S", "12"))
     command = [sys.executable, "-W", "error", __file__, tmp_path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
     assert (done.returncode, done.stdout, done.stderr[:6000]) == (0, "", "")
@@ -205,7 +205,7 @@ hooks.inject(entry="aclmdlExecuteAsync", effect="delay", delay_us=100_000)
 def test_leaving_is_silent_and_quick(tmp_path, kind, ending):
     code = PROGRAM.format(tests=str(ROOT / "tests"), folder=str(tmp_path), kind=kind) + ENDINGS[ending]
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

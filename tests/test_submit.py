@@ -1,6 +1,7 @@
 """Futures, several devices, budgets, recovery and closing."""
 
 import concurrent.futures
+import functools
 import gc
 import json
 import os
@@ -26,10 +27,27 @@ def om(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    path = tmp_path_factory.mktemp("oms") / "slow.om"
-    return write_synthetic(
-        path, [("x", "float32", (-1, 2))], [("y", "float32", (-1, 2))], batch=[1, 4], exec_us=150_000
-    )
+    return write_slow(tmp_path_factory.mktemp("oms"), 150_000)
+
+
+def write_slow(folder, exec_us):
+    inputs, outputs = [("x", "float32", (-1, 2))], [("y", "float32", (-1, 2))]
+    return write_synthetic(folder / f"slow_{exec_us}.om", inputs, outputs, batch=[1, 4], exec_us=exec_us)
+
+
+def patient(test):
+    """For what happens while `slow` runs: a busy host may come too late to see it, and tries ever slower models."""
+
+    @functools.wraps(test)
+    def tried(slow, **fixtures):
+        for exec_us in (1_200_000, 10_000_000):
+            try:
+                return test(slow=slow, **fixtures)
+            except (AssertionError, pytest.fail.Exception):
+                slow = write_slow(slow.path.parent, exec_us)
+        return test(slow=slow, **fixtures)
+
+    return tried
 
 
 def same(got, expected):
@@ -48,6 +66,7 @@ def test_futures_in_any_order(om):
         assert session.stats()["slots_free"] == 4
 
 
+@patient
 def test_the_caller_may_change_its_arrays_after_submit(slow):
     with ge_core.InferenceSession(slow.path) as session:
         feeds = slow.random(2)
@@ -76,7 +95,7 @@ def test_long_requests_from_many_threads_do_not_starve_each_other(om):
             try:
                 for turn in range(10):
                     feeds = om.random(3 + (seed * 7 + turn) % 20, seed=seed * 50 + turn)
-                    same(session.submit(feeds).result(timeout=30), om.expected(feeds))
+                    same(session.submit(feeds).result(timeout=300), om.expected(feeds))
             except BaseException as error:
                 errors.append(error)
 
@@ -86,6 +105,7 @@ def test_long_requests_from_many_threads_do_not_starve_each_other(om):
         assert not errors
 
 
+@patient
 def test_submit_waits_for_a_slot_only_so_long(slow):
     with ge_core.InferenceSession(slow.path, submit_timeout_ms=20) as session:
         future = session.submit(slow.random(1))
@@ -94,17 +114,18 @@ def test_submit_waits_for_a_slot_only_so_long(slow):
         same(future.result(), slow.expected(slow.random(1)))
 
 
+@patient
 def test_a_result_that_is_not_there_yet_can_be_asked_for_again(slow):
-    with ge_core.InferenceSession(slow.path, execute_timeout_ms=5000) as session:
+    with ge_core.InferenceSession(slow.path, execute_timeout_ms=60_000) as session:
         feeds = slow.random(3)
         future = session.submit(feeds)
         with pytest.raises(TimeoutError, match="no result within 10 ms; the request is still running"):
             future.result(timeout=0.01)
-        same(future.result(timeout=10), slow.expected(feeds))
+        same(future.result(timeout=60), slow.expected(feeds))
 
 
 def test_a_future_that_dies_gives_its_slot_back(slow):
-    with ge_core.InferenceSession(slow.path, submit_timeout_ms=2000) as session:
+    with ge_core.InferenceSession(slow.path, submit_timeout_ms=60_000) as session:
         session.submit(slow.random(1))
         gc.collect()
         feeds = slow.random(2, seed=5)
@@ -165,6 +186,7 @@ def test_a_failed_part_fails_its_request_alone(stand_in, om, entry):
         assert session.stats()["slots_free"] == 2
 
 
+@patient
 def test_recover_rebuilds_what_timed_out_and_refuses_what_is_lost(stand_in, slow):
     with ge_core.InferenceSession(slow.path, execute_timeout_ms=40) as session:
         with pytest.raises(ge_core.AclTimeoutError):
@@ -181,6 +203,7 @@ def test_recover_rebuilds_what_timed_out_and_refuses_what_is_lost(stand_in, slow
             session.recover()
 
 
+@patient
 def test_start_and_wait_overlap_two_borrowed_batches(slow):
     with ge_core.InferenceSession(slow.path, slots=2) as session:
         first, second = session.borrow(1), session.borrow(2)
@@ -229,7 +252,7 @@ def in_child(code, **config):
     environ = os.environ | {"GE_CORE_CPU_CONFIG": json.dumps(config)}
     root = Path(__file__).parent.parent
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=root, env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], cwd=root, env=environ, capture_output=True, text=True, timeout=300
     )
 
 
@@ -357,6 +380,7 @@ def test_registered_memory_is_read_in_place(stand_in, om):
             session.register_memory(frozen)
 
 
+@patient
 def test_an_interrupted_result_can_be_asked_again(slow):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -423,6 +447,26 @@ class TestLaunchedInPlace:
             batch = session.launch(4, [(session.stage([feed["x"]]), 0, 0, 4)])
             batch.collect([(0, feeds.Target(registered), 0, 2, 0), (0, feeds.Target(elsewhere), 2, 2, 0)])
         same([registered, elsewhere], np.split(om.expected(feed)[0], 2))
+
+    def test_whoever_waits_finds_the_outputs_in_pinned_memory(self, om, session):
+        feed = om.random(3)
+        put = (session.stage([feed["x"]]), 0, 0, 3)
+        with session.register_memory(np.zeros(64, np.uint8)), session.launch(3, [put]) as batch:
+            batch.wait()
+            same([batch.outputs["y"]], om.expected(feed))
+            batch.inputs["x"][:] += 1
+            batch.start()
+            batch.wait()
+            same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
+
+    def test_a_closed_batch_collects_nothing(self, om, session):
+        with session.register_memory(np.zeros(64, np.uint8)):
+            batch = session.launch(3, [(session.stage([om.random(3)["x"]]), 0, 0, 3)])
+            batch.close()
+            for call in (lambda: batch.collect([]), batch.wait):
+                with pytest.raises(RuntimeError, match="the batch is closed"):
+                    call()
+            same(session.run(None, om.random(2)), om.expected(om.random(2)))
 
     def test_rows_that_do_not_fit_write_nothing(self, om, session):
         memory = np.zeros((4, 3), np.float32)
@@ -520,21 +564,25 @@ def test_an_error_that_done_met_is_still_the_result(stand_in, om):
 
 @pytest.mark.parametrize("engines", [1, 2])
 def test_a_device_runs_as_many_models_at_once_as_it_has_engines(slow, engines):
+    """Of two that are submitted together, the device's clock shows that one waits, or that none does.
+
+    Five times, because a busy host may submit the second when the first is over.
+    """
     code = (
         "import ge_core, numpy as np\n"
         f"session = ge_core.InferenceSession({str(slow.path)!r}, slots=2)\n"
-        "x = np.zeros((1, 2), np.float32)\n"
-        "first, second = session.submit({'x': x}), session.submit({'x': x})\n"
-        "first.result()\n"
-        "try:\n"
-        "    second.result(timeout=0.07)\n"
-        "except TimeoutError:\n"
-        "    print('one after the other')\n"
-        "second.result()\n"
+        "session.sample_stages(1)\n"
+        "longest = []\n"
+        "for _ in range(5):\n"
+        "    futures = [session.submit({'x': np.zeros((1, 2), np.float32)}) for _ in range(2)]\n"
+        "    [future.result() for future in futures]\n"
+        "    longest.append(max(stage['execute_us'] for stage in session.stages()))\n"
+        "print(sorted(longest)[2])\n"
     )
-    result = in_child(code, compute_engines=engines)
+    result = in_child(code, compute_engines=engines, hbm_bytes=(5 << 30) + 4096 * os.getpid())
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == ("one after the other\n" if engines == 1 else "")
+    took_us = float(result.stdout)
+    assert took_us > 200_000 if engines == 1 else took_us < 200_000
 
 
 def test_a_number_of_engines_that_no_device_has_is_refused():
@@ -564,7 +612,7 @@ def test_what_a_killed_process_had_queued_does_not_keep_the_device(tmp_path):
     )
     os.environ["CODE"] = code
     try:
-        result = in_child(code, hbm_bytes=(3 << 30) + 4096)
+        result = in_child(code, hbm_bytes=(3 << 30) + 4096 * os.getpid())
     finally:
         del os.environ["CODE"]
     assert (result.returncode, result.stderr) == (0, "")

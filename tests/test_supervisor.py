@@ -54,7 +54,8 @@ class FakeTriton:
         self.http = f"127.0.0.1:{self.server.server_port}"
         self.pid = 1
         self.codes = []
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server.handle_error = lambda *arguments: None  # of clients that did not wait for their answer
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, path):
         found = self.answers.get(path, (404, {"error": "unknown"}))
@@ -191,6 +192,54 @@ def test_a_server_that_does_not_load_on_demand_must_be_started_again(triton):
         Supervisor(triton, lambda text: None).watch(0)
 
 
+def test_a_model_that_was_unloaded_is_loaded_though_triton_stopped_answering(triton, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep))
+    triton.serve("m")
+    triton.serve("ensemble", backend="")
+    unload, load = (triton.answers[f"/v2/repository/models/m/{order}"] for order in ("unload", "load"))
+    index = triton.answers["/v2/repository/index"]
+
+    def leave():  # the ensemble goes with it, and the next question fails
+        index[1].clear()
+        triton.answers["/v2/repository/index"] = 200, "no JSON"
+        return unload()
+
+    triton.answers["/v2/repository/models/m/unload"] = leave
+    said = []
+    watching = Supervisor(triton, said.append)
+    assert watching.look() == []
+    with pytest.raises(ValueError):
+        watching.look()
+    triton.answers["/v2/repository/index"] = index
+    triton.answers["/v2/repository/models/m/load"] = 400, {"error": "no memory"}
+    assert watching.look() == ["ensemble"]
+    now[0] += supervisor.LONGEST_PAUSE_S
+    triton.answers["/v2/repository/models/m/load"] = load
+    assert watching.look() == ["m"]
+    now[0] += supervisor.LONGEST_PAUSE_S
+    assert watching.look() == watching.look() == []
+    assert said == [
+        "model m: a worker of it is dead; loading it again",
+        'model m did not load, and is tried again: {"error": "no memory"}',
+        "model ensemble: serves again",
+        "model m: serves again",
+    ]
+
+
+@pytest.mark.parametrize("order", ["unload", "load"])
+def test_a_server_that_leaves_an_order_unanswered_must_be_started_again(triton, monkeypatch, order):
+    monkeypatch.setattr(supervisor, "LOAD_LIMIT_S", 0.2)
+    triton.serve("m")
+    over = threading.Event()
+    triton.answers[f"/v2/repository/models/m/{order}"] = lambda: (over.wait(60), (200, {}))[1]
+    watching = Supervisor(triton, lambda text: None)
+    watching.look()
+    with pytest.raises(RestartNeeded, match=f"no answer to the {order} of model m within 0.2 s"):
+        watching.look()
+    over.set()
+
+
 def test_watching_ends_with_the_server(triton):
     triton.answers["/v2/repository/index"] = 500, "broken"
     triton.codes = [None, 3]
@@ -286,10 +335,13 @@ def test_serve_brings_a_killed_worker_and_a_crashed_server_back(tmp_path):
         assert address in process.stdout.readline()
         assert answers(address)
         assert any("tritonserver ended with code -9; starting the server again" in line for line in log)
+        server = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        process.kill()  # whoever starts it again finds the ports and the device free
+        wait_until(lambda: not Path(f"/proc/{server}").exists())
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

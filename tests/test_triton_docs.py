@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from oms import write_shaped, write_synthetic
+from stand_in import HBM_BYTES
 from triton_helpers import add_model, ask
 
 import ge_core
@@ -67,7 +68,7 @@ def served(tmp_path_factory):
             arrays = {f"input.{key}": array for key, array in feeds.items()}
             arrays |= {"output.scores": om.expected(feeds)[0]}
             np.savez(folder / "models" / name / "1" / "golden.npz", **arrays)
-    environ = {"GE_CORE_CPU_CONFIG": json.dumps({"devices": 2})}
+    environ = {"GE_CORE_CPU_CONFIG": json.dumps({"devices": 2, "hbm_bytes": HBM_BYTES})}
     with TritonServer(folder / "models", runtime="cpu", environ=environ) as server:
         yield server, oms
 

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc
 from oms import write_shaped, write_synthetic
+from stand_in import HBM_BYTES
 from triton_helpers import add_model, ask, client, infer
 from tritonclient.utils import InferenceServerException
 
@@ -33,7 +34,6 @@ from ge_core.triton_server import ServerError, TritonServer
 ROOT = Path(__file__).parent.parent
 INPUTS = [("x", "float32", (-1, 3))]
 GEARS = (1, 2, 4)
-HBM_BYTES = (32 << 30) + os.getpid() * 4096  # processes with equal settings share the devices: these are ours alone
 BLS = """\
 import triton_python_backend_utils as pb_utils
 
@@ -143,7 +143,7 @@ def unload(server, *models):
     wait_until(lambda: not {worker.model for worker in live_workers(server.pid)} & set(models))
 
 
-def wait_until(condition, limit_s=30):
+def wait_until(condition, limit_s=120):
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline
@@ -375,17 +375,18 @@ def test_a_request_that_is_cancelled_while_another_runs_is_not_run(server, repos
     answers = SimpleQueue()
     with closing(grpc.InferenceServerClient(server.grpc)) as connection:
         calls = []
-        for length in (4, 8):
+        # The second completes the batch, and is to be in the model when it is cancelled; the first one takes 2 s.
+        for length, pause_s in ((4, 0.3), (8, 1)):
             tensor = grpc.InferInput("x", [1, length], "FP32")
             tensor.set_data_from_numpy(np.ones((1, length), np.float32))
             calls.append(
                 connection.async_infer(model, [tensor], lambda result, error, n=length: answers.put((n, result, error)))
             )
-            time.sleep(0.3)  # the second completes the batch; both are in the model soon
+            time.sleep(pause_s)
         calls[1].cancel()
-        length, _, error = answers.get(timeout=30)
+        length, _, error = answers.get(timeout=120)
         assert (length, error.status()) == (8, "StatusCode.CANCELLED")
-        length, result, _ = answers.get(timeout=30)
+        length, result, _ = answers.get(timeout=120)
         np.testing.assert_array_equal(result.as_numpy("y"), om.expected({"x": np.ones((2, 4), np.float32)})[0][:1])
     wait_until(lambda: metrics(server, model).get(("ge_errors_total", "CancelledError")) == 1)
     wait_until(lambda: metrics(server, model)["ge_rows_total",] == 1)

@@ -1,6 +1,8 @@
 // Execution: results, gears, ranges, and what is refused. Section 3.9 of the facts.
 #include <pthread.h>
 
+#include <cmath>
+
 #include "mdl_harness.h"
 
 static void expect_static_results(Loaded& model) {
@@ -100,10 +102,10 @@ CASE(execute_v2, "2.12 ExecuteV2 waits, on the given stream; NULL handle → 100
          aclmdlSetExecConfigOpt(handle, ACL_MDL_STREAM_SYNC_TIMEOUT, &timeout, sizeof timeout));
     timeout = 5;
     OK(aclmdlSetExecConfigOpt(handle, ACL_MDL_STREAM_SYNC_TIMEOUT, &timeout, sizeof timeout));
-    Loaded slow("slow");
-    if (synthetic())  // it takes 50 ms
-      CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclmdlExecuteV2(slow.id, slow.in.it, slow.out.it, stream.it, handle));
-    stream.wait();
+    HeldStream held;
+    CODE(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclmdlExecuteV2(model.id, model.in.it, model.out.it, held.it, handle));
+    held.open();
+    held.wait();
     OK(aclmdlDestroyExecConfigHandle(handle));
   }
 }
@@ -168,12 +170,12 @@ CPU_CASE(execute_host_memory, "3.9 device memory only (cpu-only)") {
 CPU_CASE(execute_freed_memory, "3.4 memory freed while queued work uses it is noticed (cpu-only)") {
   Device device;
   {
-    Loaded slow("slow"), model("slow");
-    Stream stream;
-    OK(aclmdlExecuteAsync(slow.id, slow.in.it, slow.out.it, stream.it));
+    Loaded model("static");
+    HeldStream stream;
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
     OK(aclrtFree(model.in[0].data));
     model.in[0].data = nullptr;
+    stream.open();
     CODE(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStream(stream.it));
   }
 }
@@ -194,11 +196,13 @@ CASE(mix_sync_async, "3.9 aclmdlExecute and ExecuteAsync on one static id → 50
 CPU_CASE(two_streams_at_once, "3.9 one id on two streams at once (cpu-only); afterwards is fine") {
   Device device;
   {
-    Loaded model("slow");
-    Stream first, second;
+    Loaded model("static");
+    HeldStream first;
+    Stream second;
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, first.it));
     CODE(ACL_ERROR_GE_FAILURE, aclmdlExecuteAsync(model.id, model.in.it, model.out.it, second.it));
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, first.it));
+    first.open();
     first.wait();
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, second.it));
     second.wait();
@@ -235,19 +239,22 @@ CASE(two_loads_at_once, "3.9 N loads run on N streams, each with its own results
 }
 
 CPU_CASE(shared_work_memory, "3.9 work memory in use by two running models is noticed (cpu-only)") {
+  configure_own(int64_t(1) << 36, ", \"compute_engines\": 2");
   Device device;
   {
     Buffer work(8192);
     uint32_t first, second;
-    OK(aclmdlLoadFromFileWithMem(path("slow").c_str(), &first, work.data, 8192, nullptr, 0));
+    OK(aclmdlLoadFromFileWithMem(path("endless").c_str(), &first, work.data, 8192, nullptr, 0));
     OK(aclmdlLoadFromFileWithMem(path("slow").c_str(), &second, work.data, 8192, nullptr, 0));
     Loaded buffers("slow");
     Stream one, two;
     OK(aclmdlExecuteAsync(first, buffers.in.it, buffers.out.it, one.it));
-    usleep(10000);
+    // Its result is written when it begins.
+    for (std::string expected = float_row({buffers.in[0].read()}, 0, 4); buffers.out[0].read() != expected;)
+      usleep(100);
     OK(aclmdlExecuteAsync(second, buffers.in.it, buffers.out.it, two.it));
     CODE(ACL_ERROR_GE_FAILURE, aclrtSynchronizeStream(two.it));
-    one.wait();
+    OK(aclrtStreamAbort(one.it));
     OK(aclmdlUnload(first));
     OK(aclmdlUnload(second));
   }
@@ -256,18 +263,28 @@ CPU_CASE(shared_work_memory, "3.9 work memory in use by two running models is no
 CPU_CASE(declared_time, "5 the declared time of a model is kept, per gear (cpu-only)") {
   Device device;
   {
-    Loaded model("slow");  // 50 ms
+    Loaded model("slow"), small("slow_batch"), large("slow_batch");  // 50 ms; 10 and 60 ms
+    HeldStream stream;
+    aclrtEvent marks[4];
+    for (aclrtEvent& mark : marks) OK(aclrtCreateEventWithFlag(&mark, ACL_EVENT_TIME_LINE | ACL_EVENT_SYNC));
+    OK(aclrtRecordEvent(marks[0], stream.it));
+    for (int i = 0; i < 2; ++i) OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
+    OK(aclrtRecordEvent(marks[1], stream.it));
+    OK(aclmdlSetDynamicBatchSize(small.id, small.in.it, 1, 1));
+    OK(aclmdlExecuteAsync(small.id, small.in.it, small.out.it, stream.it));
+    OK(aclrtRecordEvent(marks[2], stream.it));
+    OK(aclmdlSetDynamicBatchSize(large.id, large.in.it, 1, 2));
+    OK(aclmdlExecuteAsync(large.id, large.in.it, large.out.it, stream.it));
+    OK(aclrtRecordEvent(marks[3], stream.it));
     double start = now_ms();
-    Stream stream;
-    OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
-    OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
-    TRUE(now_ms() - start < 50);
+    stream.open();
     stream.wait();
-    TRUE(now_ms() - start >= 100);
-    Loaded gears("slow_batch");  // 10 and 60 ms
-    start = now_ms();
-    OK(aclmdlExecute(gears.id, gears.in.it, gears.out.it));
-    TRUE(now_ms() - start >= 60);
+    TRUE(now_ms() - start >= 170);
+    float took[3];
+    for (int i = 0; i < 3; ++i) OK(aclrtEventElapsedTime(&took[i], marks[i], marks[i + 1]));
+    for (aclrtEvent mark : marks) OK(aclrtDestroyEvent(mark));
+    const float declared[] = {100, 10, 60};
+    for (int i = 0; i < 3; ++i) TRUE(std::abs(took[i] - declared[i]) < 0.001f);
   }
 }
 
@@ -461,12 +478,12 @@ CASE(batch_writes_gear, "3.9 the setter writes uint64 where there is room, else 
 CPU_CASE(gear_buffer_reused, "3.9 a gear buffer rewritten while an execution reads it is noticed (cpu-only)") {
   Device device;
   {
-    Loaded slow("slow"), model("batch");
-    Stream stream;
-    OK(aclmdlExecuteAsync(slow.id, slow.in.it, slow.out.it, stream.it));
+    Loaded model("batch");
+    HeldStream stream;
     OK(aclmdlSetDynamicBatchSize(model.id, model.in.it, 1, 4));
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
     OK(aclmdlSetDynamicBatchSize(model.id, model.in.it, 1, 2));
+    stream.open();
     CODE(ACL_ERROR_GE_FAILURE, aclrtSynchronizeStream(stream.it));
   }
 }

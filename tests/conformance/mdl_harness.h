@@ -68,6 +68,8 @@ inline bool synthetic() { return getenv("GE_CORE_CONFORMANCE_GRAPHS") == nullptr
   } while (false)
 extern std::string last_text;
 
+#include "common.h"
+
 inline double now_ms() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -173,6 +175,23 @@ struct Stream {
   ~Stream() { OK(aclrtDestroyStream(it)); }
   void wait() { OK(aclrtSynchronizeStream(it)); }
   aclrtStream it;
+};
+
+// A stream whose work is held back until open(): what a case does meanwhile comes before it, however slow the host is.
+struct HeldStream : Stream {
+  HeldStream() {
+    OK(aclrtSubscribeReport(callbacks.id, it));
+    OK(aclrtLaunchCallback(Latch::wait, &latch, ACL_CALLBACK_BLOCK, it));
+    while (!latch.entered) usleep(100);
+  }
+  ~HeldStream() {
+    open();
+    aclrtSynchronizeStream(it);
+    OK(aclrtUnSubscribeReport(callbacks.id, it));
+  }
+  void open() { latch.open = true; }
+  Latch latch;
+  CallbackThread callbacks;
 };
 
 // ---- the arithmetic of synthetic models, one number at a time ------------------------------------------------------

@@ -328,10 +328,11 @@ CASE(reset_drops_models, "3.2 the last reset takes the device's models with it")
 CPU_CASE(unload_while_busy, "3.9 nothing may be queued or running at unload (cpu-only)") {
   Device device;
   {
-    Loaded model("slow");
-    Stream stream;
+    Loaded model("static");
+    HeldStream stream;
     OK(aclmdlExecuteAsync(model.id, model.in.it, model.out.it, stream.it));
     CODE(ACL_ERROR_RT_MODEL_RUNNING, aclmdlUnload(model.id));
+    stream.open();
     stream.wait();
   }
 }

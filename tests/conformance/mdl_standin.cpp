@@ -15,8 +15,6 @@ static void fail_call(const char* entry, int64_t kth, int code) {
   OK(arm(entry, kth, code));
 }
 
-static void configure(const char* json) { setenv("GE_CORE_CPU_CONFIG", json, 1); }
-
 static void expect_nothing_left() {
   for (const char* kind : {"model", "dataset", "data_buffer", "tensor_desc", "desc", "device_memory", "stream"})
     EQ(counter(std::string("live.") + kind), 0);

@@ -1,7 +1,6 @@
 // One process of several on a device. It says what it is told to do on stdin, one line each, and answers on stdout:
 // "hold BYTES" allocates, "release" frees all, "used" tells total - free, "copy NBYTES COUNT" copies to the device
-// COUNT times on a stream and answers with the seconds from the first submission to the end, "quit" ends.
-#include <chrono>
+// COUNT times on a stream and answers with the device's time before the first and after the last, in us, "quit" ends.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -38,15 +37,24 @@ int main() {
       if (aclrtMallocHost(&host, nbytes) != ACL_SUCCESS) return 1;
       if (aclrtMalloc(&device, nbytes, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) return 1;
       std::memset(host, 1, nbytes);
-      auto start = std::chrono::steady_clock::now();
+      aclrtEvent marks[2];
+      for (aclrtEvent& mark : marks) {
+        if (aclrtCreateEvent(&mark) != ACL_SUCCESS) return 1;
+      }
+      if (aclrtRecordEvent(marks[0], stream) != ACL_SUCCESS) return 1;
       for (size_t i = 0; i < count; ++i) {
         if (aclrtMemcpyAsync(device, nbytes, host, nbytes, ACL_MEMCPY_HOST_TO_DEVICE, stream) != ACL_SUCCESS) return 1;
       }
+      if (aclrtRecordEvent(marks[1], stream) != ACL_SUCCESS) return 1;
       if (aclrtSynchronizeStream(stream) != ACL_SUCCESS) return 1;
-      std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      uint64_t times[2];
+      for (int i = 0; i < 2; ++i) {
+        if (aclrtEventGetTimestamp(marks[i], &times[i]) != ACL_SUCCESS) return 1;
+        aclrtDestroyEvent(marks[i]);
+      }
       aclrtFree(device);
       aclrtFreeHost(host);
-      std::cout << took.count() << std::endl;
+      std::cout << times[0] << ' ' << times[1] << std::endl;
     }
   }
   return 0;

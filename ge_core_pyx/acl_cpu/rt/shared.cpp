@@ -6,6 +6,7 @@
 // abstract socket name. Memory of processes that died is given back when somebody next needs to know.
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,9 +30,10 @@ constexpr int kMaxProcesses = 512;
 constexpr int kEngines = 3;
 
 struct EngineState {
-  std::atomic<int64_t> free_at[kMaxComputeEngines];  // CLOCK_MONOTONIC ns; copy engines use the first alone
-  std::atomic<int64_t> owner[kMaxComputeEngines];    // the process that took it last
-  std::atomic<int64_t> busy;                         // ns so far
+  pthread_mutex_t mutex;                // of the two below; survives the end of a process that holds it
+  int64_t free_at[kMaxComputeEngines];  // CLOCK_MONOTONIC ns; copy engines use the first alone
+  int64_t owner[kMaxComputeEngines];    // the process that took it last
+  std::atomic<int64_t> busy;            // ns so far
 };
 struct Process {
   std::atomic<int64_t> pid;    // 0: slot free
@@ -83,6 +86,28 @@ class NameLock {
 
  private:
   int socket_;
+};
+
+void make_mutexes(State* made) {
+  pthread_mutexattr_t kind;
+  pthread_mutexattr_init(&kind);
+  pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+  for (auto& engines : made->engines) {
+    for (auto& engine : engines) pthread_mutex_init(&engine.mutex, &kind);
+  }
+  pthread_mutexattr_destroy(&kind);
+}
+
+class EngineLock {
+ public:
+  explicit EngineLock(EngineState& engine) : mutex_(&engine.mutex) {
+    if (pthread_mutex_lock(mutex_) == EOWNERDEAD) pthread_mutex_consistent(mutex_);
+  }
+  ~EngineLock() { pthread_mutex_unlock(mutex_); }
+
+ private:
+  pthread_mutex_t* mutex_;
 };
 
 int find_memfd(const std::string& name) {
@@ -138,7 +163,8 @@ void attach() {
   std::string name = state_name();
   NameLock name_lock(name);
   int fd = find_memfd(name);
-  if (fd < 0) {
+  bool made = fd < 0;
+  if (made) {
     fd = memfd_create(name.c_str(), MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, sizeof(State)) != 0) {
       close(fd);
@@ -149,6 +175,7 @@ void attach() {
       mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
   if (map == MAP_FAILED) std::abort();
   state = static_cast<State*>(map);
+  if (made) make_mutexes(state);
   reclaim_dead();
   for (auto& process : state->processes) {
     if (process.pid.load() != 0) continue;
@@ -188,19 +215,14 @@ int64_t reserve_engine(int device, Engine engine, int64_t ready_ns, int64_t dura
   slot.busy.fetch_add(duration_ns, std::memory_order_relaxed);
   static const int64_t pid = getpid();
   int lanes = engine == Engine::kCompute ? config().compute_engines : 1;
-  int64_t free_at, end;
-  std::atomic<int64_t>* first;
-  do {  // the engine that is free first
-    first = std::min_element(slot.free_at, slot.free_at + lanes,
-                             [](const auto& a, const auto& b) { return a.load() < b.load(); });
-    free_at = first->load();
-    // What a process had queued ends with it, as the driver sees to on a real device.
-    int64_t owner = slot.owner[first - slot.free_at].load();
-    bool free = free_at <= ready_ns || (owner != pid && born(owner) == 0);
-    end = (free ? ready_ns : free_at) + duration_ns;
-  } while (!first->compare_exchange_weak(free_at, end));
-  slot.owner[first - slot.free_at].store(pid);
-  return end;
+  EngineLock lock(slot);
+  int first = int(std::min_element(slot.free_at, slot.free_at + lanes) - slot.free_at);  // the one that is free first
+  // What a process had queued ends with it, as the driver sees to on a real device.
+  int64_t owner = slot.owner[first];
+  bool free = slot.free_at[first] <= ready_ns || (owner != pid && born(owner) == 0);
+  slot.free_at[first] = (free ? ready_ns : slot.free_at[first]) + duration_ns;
+  slot.owner[first] = pid;
+  return slot.free_at[first];
 }
 
 void add_busy(int device, Engine engine, int64_t duration_ns) {
