@@ -162,10 +162,10 @@ class ServedModel:
                 return None
             batch = self._session.launch(rows, ((feed, 0, 0, rows),))
             reply, response = self._respond(request, rows, None)
+            self._sent.append(reply)
             batch.collect(reply.gets)
         except Exception as error:
             return self._response(output_tensors=[], error=self._told(error, request))
-        self._sent.append(reply)
         if reply.sizes and (lacks := self._answers.room(reply.sizes)[1]):
             return self._response(output_tensors=[], error=self._error(lacks, self._error.UNAVAILABLE))
         reply.sent = True

@@ -11,16 +11,20 @@ from ge_core.triton_execution import Answer, Flight, ServedModel
 
 # How long before the device would be idle the next batch is asked for: its way through Triton and into a slot.
 LEAD_S = 0.005
+REMEMBERED = 16  # batches of each size
 
 
 class Pace:
-    """When the device runs out of work, from the shortest times that batches of each size have taken so far."""
+    """When the device runs out of work, from the shortest times that the last batches of each size took.
+
+    Not of all: where answers were collected late once, the batches behind it seem to have taken no time.
+    """
 
     def __init__(self):
         self._changed = threading.Condition()
         self._running: deque[tuple[object, float]] = deque()  # (size, begin), in the order they run
         self._ended = 0.0
-        self._took: dict[object, float] = {}
+        self._took: dict[object, deque[float]] = {}
 
     def begin(self, flight: Flight) -> None:
         """A batch is about to be started."""
@@ -32,9 +36,9 @@ class Pace:
         with self._changed:
             size, began = self._running.popleft()
             now = time.monotonic()
-            took = now - max(began, self._ended)
             if learn:
-                self._took[size] = min(took, self._took.get(size, took))
+                took = self._took.setdefault(size, deque(maxlen=REMEMBERED))
+                took.append(now - max(began, self._ended))
             self._ended = now
             self._changed.notify()
 
@@ -48,7 +52,7 @@ class Pace:
         sizes = [size for size, _ in self._running]
         if not all(size in self._took for size in sizes):
             return 0
-        end = max(self._running[0][1], self._ended) + sum(self._took[size] for size in sizes)
+        end = max(self._running[0][1], self._ended) + sum(min(self._took[size]) for size in sizes)
         return end - LEAD_S - time.monotonic()
 
 

@@ -213,6 +213,14 @@ class TestKeptTensors:
         assert not any(answers._whole.values())
         assert answers._nbytes == sum(reply.nbytes for reply in one.model._sent) > 0
 
+    def test_those_of_failed_executions_are_used_again(self, gears, served, stand_in):
+        one = served(gears)
+        for _ in range(3):
+            with stand_in.failing("aclrtSynchronizeStream", 107003):
+                assert one.ask(gears.random(2))[0].code() == TritonError.INTERNAL
+        (reply,) = one.model._sent
+        assert one.model._answers._nbytes == reply.nbytes
+
     def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
         one = served(gears, parameters={"register_memory": "true"})
         assert one.model._answers.in_place
@@ -555,6 +563,30 @@ class TestSender:
         pace.begin(other)
         pace.wait()
         assert len(asked) == 2  # of one row nothing is known
+
+    def test_a_batch_that_seemed_to_take_no_time_is_forgotten(self, monkeypatch):
+        clock, asked = [0.0], []
+        monkeypatch.setattr(triton_sender.time, "monotonic", lambda: clock[0])
+        pace, batch = triton_sender.Pace(), triton_execution.Flight(8, ())
+
+        def asks_to_wait():
+            asked.clear()
+            pace.begin(batch)
+            pace.wait()
+            return bool(asked)
+
+        def wait(seconds):
+            asked.append(seconds)
+            clock[0] += seconds
+
+        monkeypatch.setattr(pace._changed, "wait", wait)
+        pace.begin(batch)
+        pace.end(learn=True)  # collected together with the one before it
+        for _ in range(triton_sender.REMEMBERED):
+            assert not asks_to_wait()
+            clock[0] += 0.02
+            pace.end(learn=True)
+        assert asks_to_wait()
 
     def test_rows_beyond_the_largest_gear_are_one_answer(self, gears, sender):
         feeds = [gears.random(20), gears.random(3, seed=1)]
