@@ -57,7 +57,7 @@ class Plan:
 QUICK = Plan(
     seconds=6,
     first_seconds=75,
-    min_rounds=20,
+    min_rounds=16,
     max_rounds=2000,
     floor_every=2,
     windows=4,

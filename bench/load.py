@@ -63,12 +63,15 @@ def arrivals_ns(rate: float, count: int, seed: int = 0) -> np.ndarray:
     return np.cumsum(gaps * 1e9 / rate).astype(np.int64)
 
 
-def one_server_ns(due_ns: Sequence[int], service_ns: float) -> np.ndarray:
-    """Return each request's latency at a server that takes one at a time, each `service_ns` long (Lindley)."""
+def one_server_ns(due_ns: Sequence[int], service_ns: float, around_ns: float = 0.0) -> np.ndarray:
+    """Return each request's latency at a server that takes one at a time, each `service_ns` long (Lindley).
+
+    `around_ns` is what a request takes besides, on its way there and back, while the server serves others.
+    """
     free, latency = 0.0, np.empty(len(due_ns))
     for number, due in enumerate(due_ns):
         free = max(free, float(due)) + service_ns
-        latency[number] = free - due
+        latency[number] = free - due + around_ns
     return latency
 
 

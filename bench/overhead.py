@@ -39,7 +39,7 @@ class Plan:
     warm_up: int = 200
 
 
-QUICK = Plan(rounds=1500, windows=15)
+QUICK = Plan(rounds=1500, windows=10)
 
 
 def overhead(

@@ -82,6 +82,7 @@ def model(path: str) -> type:
     import triton_python_backend_utils as pb_utils
 
     from ge_core import serving
+    from ge_core.triton_sender import SendingModel
 
     log = Path(path).with_name(LOG)
 
@@ -90,7 +91,7 @@ def model(path: str) -> type:
             self._log, self._row = open_log(log, "r+"), 0
             self._now = dict.fromkeys(FIELDS, 0)
             self._model = serving.load(pb_utils, args)
-            if isinstance(self._model, serving.SendingModel):
+            if isinstance(self._model, SendingModel):
                 self._model.close()
                 raise ValueError('the clocks time `responses: "returned"` alone: a sent answer outlasts its execution')
             self._session = self._model._session

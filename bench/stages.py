@@ -102,7 +102,7 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
         parts += [(name, mean[key], "device events") for name, key in DEVICE]
         parts.append(("launch and wake-up", mean["run"] - steps, "run − its other parts; the model's Python meanwhile"))
         parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
-    elif "gather" in mean:  # the stand-in's events do not count what a graph really takes to compute
+    elif "gather" in mean:  # a runtime without events, or a model that takes no time by them
         copies = mean["gather"] + mean["scatter"]
         parts.append(("gather", mean["gather"], "core: into pinned memory"))
         parts.append(("H2D, execute, D2H", mean["run"] - copies, "run − its other parts"))

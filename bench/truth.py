@@ -121,10 +121,11 @@ def _load(case: models.Case, folder: Path, say: Callable[[str], None]) -> list[L
             clients = loops.Clients(case, server.endpoint, "single", "http+shm", session, CLIENTS, 1)
             with contextlib.closing(clients):
                 alone_ns = stats.percentile(clients.closed(1, 2.0, 40, 100).elapsed_ns, 50)
+                busy_ns = 1e9 / clients.closed(4, 2.0, 60, 100).per_s()
                 due = load.arrivals_ns(BUSY * 1e9 / alone_ns, OPEN_REQUESTS)
                 say(f"known: {OPEN_REQUESTS} requests at random, {BUSY:.0%} busy")
                 measured = clients.open(due).elapsed_ns
-        known = load.one_server_ns(due, alone_ns)
+        known = load.one_server_ns(due, busy_ns, alone_ns - busy_ns)
         for q in (50, 90):
             name = f"Triton, random arrivals at {BUSY:.0%}, p{q}"
             found.append(off(name, stats.percentile(measured, q) / 1e6, stats.percentile(known, q) / 1e6))

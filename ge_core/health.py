@@ -15,7 +15,8 @@ LOST_ENVIRONMENT = "GE_CORE_LOST_WORKERS"
 
 
 class Health:
-    """Follows a session: after an error that stopped it, asks it to recover until it does, from a thread.
+    """Follows a session: after an error that stopped it or took slots from it, asks it to recover until it does, from a
+    thread.
 
     Parameters
     ----------
@@ -35,6 +36,7 @@ class Health:
         self.reason: str | None = None
         self.restart_needed = False
         self._session, self._log = session, log
+        self._slots = session.stats()["slots"]
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -44,22 +46,31 @@ class Health:
         with self._lock:
             if self.reason is not None or self._ended.is_set():
                 return
-            unhealthy = self._session.stats()["unhealthy"]
+            stats = self._session.stats()
+            unhealthy = stats["unhealthy"]
             if unhealthy is None:
+                if stats["slots"] < self._slots:
+                    self._ask()
                 return
             if getattr(error, "code", None) in STICKY:
                 self._lost(unhealthy)
                 return
             self.reason = f"{unhealthy}. The device is being asked again"
             self._log(f"answers UNAVAILABLE for now: {self.reason}")
-            self._thread = threading.Thread(target=self._recover, name="ge_core recovery", daemon=True)
-            self._thread.start()
+            self._ask()
 
     def close(self) -> None:
         """Ends the thread. Blocks for at most an attempt that is under way."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        with self._lock:
+            self._ended.set()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _ask(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._recover, name="ge_core recovery", daemon=True)
+            self._thread.start()
 
     def _lost(self, why) -> None:
         self.restart_needed = True
@@ -82,6 +93,9 @@ class Health:
                 pause = min(2 * pause, LONGEST_PAUSE_S)
             else:
                 with self._lock:
-                    self.reason = None
-                self._log(f"answers again, after {time.monotonic() - began:.1f} s")
+                    if self._session.stats()["slots"] < self._slots:
+                        continue  # it failed again meanwhile
+                    refused, self.reason, self._thread = self.reason, None, None
+                if refused:
+                    self._log(f"answers again, after {time.monotonic() - began:.1f} s")
                 return

@@ -11,6 +11,7 @@ from pathlib import Path
 from ge_core import golden, health, metrics, options, report, resources
 
 FAILURES_PER_S = 20  # lines of the log; each holds its request up for 50 us
+_ID_CHARACTERS = 200  # of a request's id in the log; over HTTP a client may send megabytes
 
 
 class FailureLog:
@@ -27,7 +28,7 @@ class FailureLog:
 
     def log(self, request, text: str) -> None:
         try:
-            number = request.request_id()
+            number = request.request_id()[:_ID_CHARACTERS]
         except Exception:  # whatever is wrong with it, its client gets an answer
             number = ""
         with self._lock:

@@ -9,6 +9,7 @@ in the pool, with our shape and dtype, is written there. All others get a tensor
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -63,6 +64,11 @@ class Reply:
         self.nbytes = sum(self.sizes)
         self.aim([feeds.Target(array) for array in self.arrays])
 
+    @property
+    def awaited(self) -> bool:
+        """Whether a device that failed or took too long may still write into it."""
+        return any(target.awaited for _, target, *_ in self.gets)
+
     def aim(self, targets: Sequence[feeds.Target]) -> None:
         """Where the rows are copied to."""
         places = zip(self.outputs, targets, strict=True)
@@ -95,6 +101,7 @@ class Answers:
         self._free: dict[tuple, list[Reply]] = {}  # by size (rows, or the shapes of all outputs) and outputs
         self._whole: dict[object, list[Reply]] = {}  # those with all outputs, by size
         self._nbytes, self._keep_nbytes = 0, keep_nbytes
+        self._lock = threading.Lock()
         self._pool = Pool(register)
 
     def wanted(self, request) -> Sequence[Output]:
@@ -118,13 +125,16 @@ class Answers:
             Of all the model's outputs in this answer, where rows alone do not say.
         """
         size = rows if shapes is None else shapes
-        free = self._whole.get(size) if outputs is self._all else self._free.get((size, outputs))
-        if not free:
+        with self._lock:
+            free = self._whole.get(size) if outputs is self._all else self._free.get((size, outputs))
+            while free:
+                reply = free.pop()
+                if not reply.awaited:
+                    if reply.sent and not reply.pooled:
+                        self._look(reply)
+                    return reply
+                self._nbytes -= reply.nbytes
             return self._make(outputs, rows, shapes)
-        reply = free.pop()
-        if reply.sent and not reply.pooled:
-            self._look(reply)
-        return reply
 
     def give(self, reply: Reply) -> None:
         """Back for the next answer."""
@@ -150,8 +160,16 @@ class Answers:
         self._pool.close()
 
     def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
-        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that."""
-        return self._pool.room(sizes)
+        """Whether there is ample shared memory for new tensors of these sizes; and if there is too little, that.
+
+        Before it is too little, the tensors that wait for other answers are given up.
+        """
+        found = self._pool.room(sizes)
+        if found[1]:
+            with self._lock:
+                self._let_go(0)
+            found = self._pool.room(sizes)
+        return found
 
     def _make(self, outputs, rows, shapes):
         size = rows if shapes is None else shapes
@@ -159,11 +177,15 @@ class Answers:
         reply = Reply(outputs, rows, shapes, known.setdefault(key, []))
         self._renew(reply)
         self._nbytes += reply.nbytes
+        self._let_go(self._keep_nbytes)
+        return reply
+
+    def _let_go(self, nbytes: int) -> None:
+        """Of waiting replies, until all hold at most so much or none waits."""
         for lists in (self._free, self._whole):
             for free in lists.values():
-                while self._nbytes > self._keep_nbytes and free:
+                while self._nbytes > nbytes and free:
                     self._nbytes -= free.pop().nbytes
-        return reply
 
     def _renew(self, reply):
         reply.tensors = [self.tensor(*one) for one in zip(reply.outputs, reply.arrays, strict=True)]
@@ -237,13 +259,16 @@ class Pool:
     def room(self, sizes: Sequence[int]) -> tuple[bool, str]:
         """See Answers.room. Each tensor that the region has no place for makes it grow by whole steps."""
         own = getattr(sys.modules.get("c_python_backend_utils"), "shared_memory", None)
-        if own is not None and 2 * sum(sizes) + _MESSAGE_NBYTES <= own.free_memory():
+        inside = own is not None and 2 * sum(sizes) + _MESSAGE_NBYTES <= own.free_memory()
+        if inside and not sizes:
             return True, ""
         status = os.statvfs(_SHM)
         free = status.f_bavail * status.f_frsize
         need = sum(self._growth * (nbytes // self._growth + 1) for nbytes in sizes)
         if need + SPARE_NBYTES <= free:
             return need + AMPLE_NBYTES <= free, ""
+        if inside:  # but perhaps not in one piece
+            return False, ""
         return False, (
             f"the answer needs {need:,} bytes of shared memory and /dev/shm has {free:,}; start the container with a "
             "larger --shm-size"

@@ -1,6 +1,7 @@
 """Finding, preparing, starting and stopping a tritonserver that serves `ge` models from this Python."""
 
 import atexit
+import ctypes
 import http.client
 import importlib.util
 import os
@@ -32,6 +33,13 @@ _SAFE_PATH = re.compile(r"[\w./+@%:=,~-]+", re.ASCII)  # Triton 2.51 starts its 
 _SAFE_NAME = re.compile(r"[\w.-]+", re.ASCII)
 _NOISE = re.compile(r"I\d{4} |[+|]|$")  # information and tables in the server's log
 _SHM = Path("/dev/shm")
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """In a process about to become the server: it is asked to stop when the one that started it is killed."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class ServerError(RuntimeError):
@@ -359,6 +367,8 @@ class TritonServer:
                 text=True,
                 errors="replace",
                 start_new_session=True,  # a Ctrl-C of the terminal reaches us alone; the server is stopped in order
+                # Linux counts the thread that starts a process as its parent.
+                preexec_fn=_end_with_parent if threading.current_thread() is threading.main_thread() else None,
             )
         except BaseException:
             shutil.rmtree(self._folder)

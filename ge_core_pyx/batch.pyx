@@ -346,7 +346,8 @@ cdef class Batch:
     def collect(self, gets):
         """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
 
-        The device itself writes into the targets of a launched batch where all of them lie in registered memory.
+        The device itself writes into the targets of a launched batch where all of them lie in registered memory. After
+        an error it may do so later still: `Target.awaited` says of which.
         """
         cdef Slot slot = self.slot
         cdef bint in_place = False
@@ -354,8 +355,10 @@ cdef class Batch:
             if self.stays:
                 in_place = self._fetch(gets)
             self.wait()
-            if not in_place:
-                for index, target, row, count, at in gets:
+            for index, target, row, count, at in gets:
+                if in_place:
+                    (<Target>target).awaited -= 1
+                else:
                     self.get(index, target, row, count, at)
             slot.keep = None
         finally:
@@ -367,8 +370,10 @@ cdef class Batch:
         cdef Copy copy
         cdef aclrtContext previous
         cdef aclError rc = 0
-        cdef bint in_place = True
+        cdef bint in_place = len(gets) != 0
+        self.alive()
         self.stays = False
+        slot.restart_limit()
         for index, target, row, count, at in gets:
             copy = self._copy(index, target, row, count, at)
             in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
@@ -376,6 +381,7 @@ cdef class Batch:
             slot.keep = (slot.keep, gets)
             for index, target, row, count, at in gets:
                 copy = self._copy(index, target, row, count, at)
+                (<Target>target).awaited += 1
                 if rc == 0:
                     with nogil:
                         rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
@@ -384,6 +390,7 @@ cdef class Batch:
                 rc = slot.context.enter(&previous)
                 if rc == 0:
                     rc = slot.copy_back(self.plan, self.rows)
+                slot._record(3)
                 slot.context.leave(previous)
         if rc != 0:
             self._fail(rc)
@@ -403,6 +410,7 @@ cdef class Batch:
         if acl.forked or self.executor.refusing:
             self.executor._refuse()
         plan = &slot.plans[self.plan]
+        self.stays = not back
         if feed is not None:
             views = feed.views
             if first == 0 and self.executor.registered and self.executor._sources(slot, self.plan, views, addresses):
@@ -467,6 +475,8 @@ cdef class Batch:
         cdef int64_t timeout_ms = whole_ms(timeout)
         cdef aclError rc = 0
         self.alive()
+        if self.stays:
+            self._fetch(())
         with nogil:
             if slot.in_flight:
                 rc = slot.finish(timeout_ms)
@@ -496,7 +506,6 @@ def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Ba
     cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
     cdef Feed feed
     cdef bint back = not executor.registered
-    batch.stays = not back
     try:
         if len(puts) == 1:
             feed, row, first, count = puts[0]

@@ -670,7 +670,7 @@ cdef class Executor:
                 plan = min(fitting)[1]
                 return plan, self._cut_shapes(shapes, gears[plan], slot.gears[plan][1])
         known = " or ".join(str(list(gear)) for gear in gears)
-        why = "declare output_axes to have it padded"
+        why = "none is as large" if self.output_axes else "declare output_axes to have it padded"
         if description.gear_kind in ("static", "batch"):
             why = description.not_rows
         raise ValueError(f"the om takes input shapes {known}, got {list(shapes)} ({why})")

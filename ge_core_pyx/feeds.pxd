@@ -9,5 +9,6 @@ cdef class Target:
     cdef Py_buffer view
     cdef char* ptr
     cdef readonly Py_ssize_t nbytes
+    cdef public int awaited
     cdef readonly str dtype
     cdef readonly tuple shape

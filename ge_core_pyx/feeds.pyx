@@ -88,6 +88,8 @@ cdef class Target:
     Attributes
     ----------
     address, nbytes : int
+    awaited : int
+        Copies that a device was to write here and is not known to have ended: with any, do not use the memory again.
     dtype : str or None
         A name of `ge_core_pyx.dtypes`; None for a type that is not in it.
     shape : tuple of int

@@ -370,6 +370,7 @@ cdef class Slot:
                 target, nbytes, <char*>self.device_output.ptr + offset, nbytes, acl.ACL_MEMCPY_DEVICE_TO_HOST,
                 self.stream.handle,
             )
+        self._record(3)
         self.context.leave(previous)
         return rc
 
@@ -487,6 +488,11 @@ cdef class Slot:
     def expired(self) -> bool:
         """Whether the batch in flight has used up the slot's own limit."""
         return self.timeout_ms >= 0 and (ge_core_now_ns() - self.started_ns) // 1000000 >= self.timeout_ms
+
+    def restart_limit(self):
+        """Work that is queued now gets the whole limit, if all before it has ended: whoever collects may come late."""
+        if self.timeout_ms >= 0 and self.done():
+            self.started_ns = ge_core_now_ns()
 
     def done(self) -> bool:
         """Whether the stream has nothing left to do. Does not block."""

@@ -199,10 +199,10 @@ def test_turns_make_windows_of_their_rates():
     ("plan", "round_s", "smallest", "rounds"),
     [
         (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
-        (latency.QUICK, 0.64, False, 20),
+        (latency.QUICK, 0.64, False, 16),
         (latency.QUICK, 0.1, False, 60),
         (latency.QUICK, 0.001, True, 2000),
-        (latency.QUICK, 5.0, True, 20),
+        (latency.QUICK, 5.0, True, 16),
         (latency.Plan(), 0.001, False, 5000),
         (latency.Plan(), 2.0, False, 100),
     ],

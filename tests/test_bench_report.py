@@ -539,6 +539,7 @@ def test_arrivals_are_poisson_at_the_rate():
 
 def test_waiting_at_one_server():
     assert load.one_server_ns([0, 10, 20, 500], 100).tolist() == [100, 190, 280, 100]
+    assert load.one_server_ns([0, 10, 20, 500], 100, 7).tolist() == [107, 197, 287, 107]
 
 
 def test_waiting_agrees_with_queueing_theory():

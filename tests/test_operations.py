@@ -139,6 +139,18 @@ class TestHealth:
                 health.close()
         assert [text.split()[0:2] for text in said] == [["answers", "UNAVAILABLE"], ["answers", "again,"]]
 
+    def test_a_slot_that_a_time_limit_took_comes_back_while_the_others_serve(self, om, stand_in):
+        said = []
+        with ge_core.InferenceSession(om.path, runtime="cpu", slots=2, execute_timeout_ms=50) as session:
+            health = Health(session, said.append)
+            with stand_in.injecting("aclmdlExecuteAsync", effect="delay", delay_us=400_000):
+                health.failed(self.fail(session, om))
+            assert health.reason is None and session.stats()["slots"] == 1
+            np.testing.assert_array_equal(session.run(None, om.random(2))[0], om.expected(om.random(2))[0])
+            wait_until(lambda: session.stats()["slots"] == 2)
+            health.close()
+        assert said == []
+
     def test_an_error_that_poisons_the_device_asks_for_a_new_process(
         self, om, session, stand_in, tmp_path, monkeypatch
     ):
@@ -157,7 +169,7 @@ class TestHealth:
     def test_closing_ends_the_attempts(self, om):
         class Stuck:
             def stats(self):
-                return {"unhealthy": "stuck"}
+                return {"unhealthy": "stuck", "slots": 1}
 
             def recover(self):
                 raise ge_core.UnsupportedError("not yet")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from types import SimpleNamespace
 
 import graphs
@@ -11,9 +12,9 @@ from oms import write_synthetic
 from pb_utils import InferenceRequest, ModelConfig, PbUtils, Pool, TritonError
 
 import ge_core
-from ge_core import operations, serving, triton_responses
+from ge_core import operations, serving, triton_execution, triton_responses, triton_sender
 from ge_core.options import ServingOptions
-from ge_core_pyx import feeds
+from ge_core_pyx import feeds, slot
 
 
 def model_config(name="m", **fields):
@@ -202,6 +203,16 @@ class TestKeptTensors:
             free = [reply for replies in answers._whole.values() for reply in replies]
             assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes <= 200 + rows * 24
 
+    def test_those_that_wait_are_given_up_where_room_is_short(self, gears, served, monkeypatch):
+        one = served(gears)
+        for rows in (1, 2, 3):
+            one.ask(gears.random(rows))
+        answers, found = one.model._answers, iter([(False, "too little"), (False, "")])
+        monkeypatch.setattr(answers._pool, "room", lambda sizes: next(found))
+        assert answers.room([1]) == (False, "")
+        assert not any(answers._whole.values())
+        assert answers._nbytes == sum(reply.nbytes for reply in one.model._sent) > 0
+
     def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
         one = served(gears, parameters={"register_memory": "true"})
         assert one.model._answers.in_place
@@ -214,6 +225,30 @@ class TestKeptTensors:
         assert_right(gears, requests, one.ask(*requests))
         one.model.close()
         assert not one.model._answers.in_place
+
+    def test_one_that_the_device_may_still_write_into_is_not_used_again(self, gears, pool, stand_in):
+        limits = {"register_memory": "true", "slots": "2", "execute_timeout_ms": "200"}
+        one, feeds = Served(gears, parameters=limits), gears.random(2)
+
+        def tensors(one):
+            responses = one.model.execute([one.request(feeds), one.request(feeds)])
+            for tensor in (sent := [tensor for response in responses for tensor in response.output_tensors()]):
+                tensor.send(pool)
+            return sent
+
+        kept = tensors(one)
+        assert {*map(id, tensors(one))} == {*map(id, kept)}
+        with stand_in.injecting("aclmdlExecuteAsync", effect="delay", delay_us=400_000):
+            assert tensors(one) == []
+        again = tensors(one)
+        assert len(again) == len(kept) and {*map(id, again)}.isdisjoint(map(id, kept))
+        answers = one.model._answers
+        free = [reply for replies in answers._whole.values() for reply in replies]
+        assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes
+        one.model.close()
+        del one, kept, again, answers, free
+        while slot.release_abandoned():
+            time.sleep(0.01)
 
     def test_a_runtime_that_cannot_pin_it_is_said_and_copies(self, gears, served, pool, stand_in):
         with stand_in.failing("aclrtHostRegisterV2", 200001):
@@ -294,13 +329,13 @@ def test_a_bad_request_is_told_and_its_mates_are_answered(gears, served, spoil, 
 def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_in):
     one = served(gears)
     requests = [one.request(feeds) for feeds in (gears.random(1), {}, gears.random(2))]
-    for request, number in zip(requests, ("first", "second", ""), strict=True):
+    for request, number in zip(requests, ("first", "second" * 1000, ""), strict=True):
         request.id = number
     one.pb_utils.Logger.lines.clear()
     with stand_in.failing("aclmdlExecuteAsync", 107003):
         one.model.execute(requests)
     lines = one.pb_utils.Logger.lines
-    assert lines[0].startswith("GE Backend: request second failed: input 'ids' is missing")
+    assert lines[0].startswith(f"GE Backend: request {('second' * 1000)[:200]} failed: input 'ids' is missing")
     assert lines[1].startswith("GE Backend: request first failed: aclmdlExecuteAsync returned 107003")
     assert lines[2].startswith("GE Backend: request without id failed: aclmdlExecuteAsync returned 107003")
     assert len(lines) == 3
@@ -494,8 +529,8 @@ class TestSender:
 
     def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
         clock, asked = [0.0], []
-        monkeypatch.setattr(serving.time, "monotonic", lambda: clock[0])
-        pace, batch, other = serving.Pace(), serving.Flight(8, ()), serving.Flight(1, ())
+        monkeypatch.setattr(triton_sender.time, "monotonic", lambda: clock[0])
+        pace, batch, other = triton_sender.Pace(), triton_execution.Flight(8, ()), triton_execution.Flight(1, ())
 
         def wait(seconds):
             asked.append(round(seconds, 6))
@@ -510,7 +545,7 @@ class TestSender:
             clock[0] = began
             pace.begin(batch)
         pace.wait()
-        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - serving.LEAD_S)
+        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - triton_sender.LEAD_S)
         clock[0] = 0.5
         pace.end(learn=True)  # 0.2 s: from now on that is the shortest
         pace.wait()
@@ -560,7 +595,8 @@ class TestSender:
         )
         own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
         monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
-        assert pool.room([1, 1 << 20]) == (True, "")
+        assert pool.room([1, 1 << 20]) == (False, "")  # it may be in pieces
+        assert pool.room([]) == (True, "")
 
     @pytest.mark.parametrize("ample", [0, 1 << 60])
     def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
@@ -684,7 +720,7 @@ class TestKinds:
         feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
 
         def ask(after_s):
-            monkeypatch.setattr(serving, "ASK_AFTER_S", after_s)
+            monkeypatch.setattr(triton_execution, "ASK_AFTER_S", after_s)
             before = one.model._session.stats()
             requests = [one.request(feed) for feed in feeds]
             requests[1].cancelled = requests[3].cancelled = True
@@ -704,7 +740,7 @@ class TestKinds:
             assert answers[number].code() == TritonError.CANCELLED
 
     def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
-        monkeypatch.setattr(serving, "ASK_AFTER_S", -1)
+        monkeypatch.setattr(triton_execution, "ASK_AFTER_S", -1)
         monkeypatch.delattr(InferenceRequest, "is_cancelled")
         graph = graphs.sequence(folder, gears="4,4;4,8")
         (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))

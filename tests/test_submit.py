@@ -463,6 +463,26 @@ class TestLaunchedInPlace:
             batch.collect([(0, feeds.Target(registered), 0, 2, 0), (0, feeds.Target(elsewhere), 2, 2, 0)])
         same([registered, elsewhere], np.split(om.expected(feed)[0], 2))
 
+    def test_whoever_waits_finds_the_outputs_in_pinned_memory(self, om, session):
+        feed = om.random(3)
+        put = (session.stage([feed["x"]]), 0, 0, 3)
+        with session.register_memory(np.zeros(64, np.uint8)), session.launch(3, [put]) as batch:
+            batch.wait()
+            same([batch.outputs["y"]], om.expected(feed))
+            batch.inputs["x"][:] += 1
+            batch.start()
+            batch.wait()
+            same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
+
+    def test_a_closed_batch_collects_nothing(self, om, session):
+        with session.register_memory(np.zeros(64, np.uint8)):
+            batch = session.launch(3, [(session.stage([om.random(3)["x"]]), 0, 0, 3)])
+            batch.close()
+            for call in (lambda: batch.collect([]), batch.wait):
+                with pytest.raises(RuntimeError, match="the batch is closed"):
+                    call()
+            same(session.run(None, om.random(2)), om.expected(om.random(2)))
+
     def test_rows_that_do_not_fit_write_nothing(self, om, session):
         memory = np.zeros((4, 3), np.float32)
         with session.register_memory(memory):
@@ -484,6 +504,18 @@ class TestLaunchedInPlace:
             self.answer(session, 4, [put], memory, [(0, 4, 0)])
         same([memory], om.expected(om.random(4)))
 
+    def test_whoever_collects_late_still_gets_a_copy_that_takes_a_while(self, stand_in, om):
+        memory = np.zeros((4, 3), np.float32)
+        with ge_core.InferenceSession(om.path, execute_timeout_ms=200) as session, session.register_memory(memory):
+            session.sample_stages(1)
+            batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
+            time.sleep(0.25)  # another batch may be awaited first
+            with stand_in.injecting("aclrtMemcpyAsync", effect="delay", delay_us=20_000):
+                batch.collect([(0, feeds.Target(memory), 0, 4, 0)])
+            (stages,) = session.stages()
+        same([memory], om.expected(om.random(4)))
+        assert stages["d2h_us"] >= 20_000
+
     def test_memory_that_the_device_may_still_write_to_stays(self, stand_in, om):
         memory = np.zeros((4, 3), np.float32)
         with ge_core.InferenceSession(om.path, execute_timeout_ms=50) as session, session.register_memory(memory):
@@ -493,6 +525,7 @@ class TestLaunchedInPlace:
                 batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
                 with pytest.raises(ge_core.AclTimeoutError):
                     batch.collect([(0, target, 0, 4, 0)])
+            assert target.awaited == 1
         del target, memory, batch
         gc.collect()
         assert alive() is not None  # though the registration, the session and all names of it are gone

@@ -335,6 +335,9 @@ def test_serve_brings_a_killed_worker_and_a_crashed_server_back(tmp_path):
         assert address in process.stdout.readline()
         assert answers(address)
         assert any("tritonserver ended with code -9; starting the server again" in line for line in log)
+        server = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        process.kill()  # whoever starts it again finds the ports and the device free
+        wait_until(lambda: not Path(f"/proc/{server}").exists())
 
 
 def wait_until(condition):
