@@ -22,6 +22,7 @@ KIND_NAMES = ("context", "stream", "event", "device_buffer", "pinned_buffer", "m
 
 _opened = None                         # (kind, files) once a library is bound
 cdef long failed_releases = 0
+cdef list _first_failed = []
 
 
 def _mark_forked():
@@ -70,6 +71,8 @@ cdef void released(Kind kind, aclError rc) noexcept:
     live[<int>kind] -= 1
     if rc != 0:                        # a destructor cannot raise
         failed_releases += 1
+        if len(_first_failed) < 8:
+            _first_failed.append((KIND_NAMES[<int>kind], rc))
 
 
 def live_handles() -> dict:
@@ -80,6 +83,11 @@ def live_handles() -> dict:
 def failed_release_count() -> int:
     """How many destructors were answered with an error code so far."""
     return failed_releases
+
+
+def first_failed_releases() -> list:
+    """(kind, error code) of the first of them."""
+    return list(_first_failed)
 
 
 cdef list _load(candidate, list tried):

@@ -30,6 +30,7 @@ cdef extern from *:
     int64_t ge_core_now_ns() noexcept nogil
 
 DRAIN_MS = 2000                        # how long a failed slot's stream may take to end its queued work
+cdef int DRAIN_WAITS = 8
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
 cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
@@ -512,12 +513,14 @@ cdef class Slot:
         cdef aclrtContext previous
         cdef aclError rc = self.context.enter(&previous)
         cdef bint idle = False
+        cdef int wait
         if rc == 0:
-            # The first wait may report the error of a task that failed; the second then finds an empty stream, or a
-            # device that is lost and runs nothing any more.
-            rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, timeout_ms)
-            if rc != 0:
-                rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, 0)
+            # A wait may report the error of a task that failed, and say nothing about what is queued behind it. Where
+            # all of them fail the device is lost and runs nothing any more.
+            for wait in range(DRAIN_WAITS):
+                rc = api.aclrtSynchronizeStreamWithTimeout(self.stream.handle, timeout_ms if wait == 0 else 0)
+                if rc == 0 or rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
+                    break
             idle = rc != acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
         if idle:
             self.in_flight = False

@@ -144,7 +144,7 @@ def main(folder):
     gc.collect()
     assert slot.release_abandoned() == 0
     assert not any(acl.live_handles().values()), acl.live_handles()
-    assert acl.failed_release_count() == 0, f"{acl.failed_release_count()} releases failed"
+    assert acl.failed_release_count() == 0, acl.first_failed_releases()
     after = hooks.counters()
     assert (after["live"], after["bytes"]) == (before["live"], before["bytes"]), after
 

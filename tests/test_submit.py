@@ -1,6 +1,7 @@
 """Futures, several devices, budgets, recovery and closing."""
 
 import concurrent.futures
+import contextlib
 import functools
 import gc
 import json
@@ -201,6 +202,20 @@ def test_recover_rebuilds_what_timed_out_and_refuses_what_is_lost(stand_in, slow
             session.run(None, slow.random(1))
         with pytest.raises(ge_core.UnsupportedError, match="End the process"):
             session.recover()
+
+
+def test_waits_that_fail_do_not_mean_that_the_work_ended(stand_in, slow):
+    """A model that still runs is not unloaded, nor is its memory given back: no_leaks counts releases that fail."""
+    session = ge_core.InferenceSession(slow.path)
+    waits = [("aclrtSynchronizeStream", 1), *(("aclrtSynchronizeStreamWithTimeout", kth) for kth in range(1, 5))]
+    with contextlib.ExitStack() as injected:
+        for entry, kth in waits:
+            injected.enter_context(stand_in.injecting(entry, kth=kth, code=507011))
+        with pytest.raises(ge_core.AclError, match="aclrtSynchronizeStream returned 507011"):
+            session.run(None, slow.random(1))
+    session.close()
+    while slot.release_abandoned():
+        time.sleep(0.01)
 
 
 @patient
