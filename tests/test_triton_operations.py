@@ -71,7 +71,7 @@ backend: "ge"
 max_batch_size: 2
 input [ { name: "x", data_type: TYPE_FP32, dims: [-1], allow_ragged_batch: true } ]
 output [ { name: "y", data_type: TYPE_FP32, dims: [-1] } ]
-dynamic_batching { preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 10000000 }
+dynamic_batching { preferred_batch_size: [ 2 ] max_queue_delay_microseconds: 4000000 }
 """
 
 
