@@ -43,9 +43,16 @@ REGISTERED = "Served with register_memory: the device itself reads and writes Tr
 
 
 def told(arguments: Sequence[str]) -> dict:
-    """What a report says of how it was asked for: the command line, and the environment that ge_core reads."""
-    environ = {name: value for name, value in sorted(os.environ.items()) if name.startswith("GE_CORE_")}
-    return {"arguments": list(arguments), "environment": environ}
+    """What a report says of how it was asked for: the command line, and the environment that ge_core reads.
+
+    Of paths only the last part: reports are for others to read.
+    """
+    environ = {name: _last(value) for name, value in sorted(os.environ.items()) if name.startswith("GE_CORE_")}
+    return {"arguments": list(map(_last, arguments)), "environment": environ}
+
+
+def _last(text: str) -> str:
+    return os.path.basename(text) if os.path.isabs(text) else text
 
 
 @dataclass(frozen=True)
