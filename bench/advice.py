@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 
 import ge_core
 from bench import load, loops, records, run, settings, stats
-from bench.models import Case, NotHereError
+from bench.models import Case
 from bench.records import Record, Report
 from bench.settings import Setting
 from ge_core.serving import tune_allocator
@@ -176,10 +175,7 @@ def advice(
     device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "advice": []})
-    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
-        folder = Path(name)
-        if " " in name:
-            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+    with run.workspace() as folder:
         for label, cases in run.groups(options, runtime, device, folder, say):
             for case in cases:
                 found = _one(options, goal, p99_ms, plan, runtime, device, case, folder / label, report, say)

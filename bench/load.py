@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -147,10 +146,7 @@ def load(
     if (here := ge_core.runtime_info(runtime).device_count) < (wanted := options.device_id + plan.devices):
         raise NotHereError(f"device {wanted - 1} was asked for, and there are {here} devices")
     report = Report(summary={"device": device["name"], "load": [], "usage": []})
-    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
-        folder = Path(name)
-        if " " in name:
-            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+    with run.workspace() as folder:
         for label, cases in run.groups(options, runtime, device, folder, say):
             for case in cases:
                 _Load(options, plan, runtime, device, case, report, say).measure(folder / label, limit_ms)

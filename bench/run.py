@@ -52,7 +52,8 @@ def told(arguments: Sequence[str]) -> dict:
 
 
 def _last(text: str) -> str:
-    return os.path.basename(text) if os.path.isabs(text) else text
+    option, equals, value = text.rpartition("=")
+    return option + equals + os.path.basename(value) if os.path.isabs(value) else text
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,15 @@ class Options:
     register_memory: bool = False
 
 
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder for the models and repositories of a run, gone after it."""
+    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
+        if " " in name:
+            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+        yield Path(name)
+
+
 def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
@@ -78,10 +88,7 @@ def latency(options: Options, say: Callable[[str], None]) -> tuple[Report, list[
     tune_allocator()
     report = Report(summary={"device": device["name"], "models": [], "usage": []})
     remarks = [REGISTERED] if options.register_memory else []
-    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
-        folder = Path(name)
-        if " " in name:
-            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+    with workspace() as folder:
         try:
             library = c_path.compile_library(folder)
         except c_path.CPathError as reason:

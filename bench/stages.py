@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ import ge_core
 from bench import records, run, settings, stage_clock, stats
 from bench.answers import agree
 from bench.clients import Request, connect
-from bench.models import Case, NotHereError
+from bench.models import Case
 from bench.records import Record, Report
 from bench.usage import Sampler
 from ge_core.serving import tune_allocator
@@ -130,10 +129,7 @@ def stages(options: run.Options, plan: Plan, say: Callable[[str], None]) -> tupl
     device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "stages": [], "usage": []})
-    with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
-        folder = Path(name)
-        if " " in name:
-            raise NotHereError(f"Triton's workers cannot start from {name}; set TMPDIR to a path without spaces")
+    with run.workspace() as folder:
         for label, cases in run.groups(options, runtime, device, folder, say):
             for case in cases:
                 _measure(options, plan, runtime, device, folder / label, case, report, say)

@@ -352,10 +352,11 @@ class InferenceSession:
         return tuple(self._executor.devices[0].slots[0].gears)
 
     def register_memory(self, array) -> batch.Registration:
-        """Let devices read a long-lived array in place, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
+        """Let devices read and write a long-lived array, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
 
-        run() then skips the copy into pinned memory for inputs that lie in it and fill their gear. Elsewhere nothing
-        changes; `.direct` says which. Close the registration before the memory goes. Not tried on an NPU.
+        run() and launch() then skip the copy into pinned memory for inputs that lie in it and fill their gear, and
+        `Batch.collect` the copy out for targets that lie in it. Elsewhere nothing changes; `.direct` says which.
+        Close the registration before the memory goes. Not tried on an NPU.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ cdef class Hold:
 
 @cython.final
 cdef class Registration:
-    """Host memory of the caller that devices may read directly, until close() or the death of this object."""
+    """Host memory of the caller that devices may read and write directly, until close() or the death of this object."""
 
     cdef Executor executor
     cdef Py_buffer view
@@ -62,7 +62,7 @@ cdef class Registration:
 
     @property
     def direct(self) -> bool:
-        """Whether the runtime pinned the memory; if not, requests from it take the plain path with one copy."""
+        """Whether the runtime pinned the memory; if not, what lies there takes the plain path with one copy."""
         return self.pinned
 
     cdef void _release(self) noexcept:

@@ -359,7 +359,7 @@ cdef class Slot:
         return rc
 
     cdef aclError fetch(self, char* target, size_t offset, size_t nbytes) noexcept nogil:
-        """Queue the copy of bytes of the device output into pinned memory."""
+        """Queue the copy of bytes of the device output into pinned memory, the caller's too."""
         cdef aclrtContext previous
         cdef aclError rc
         self.call = b"aclrtSetCurrentContext"

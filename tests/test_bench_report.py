@@ -299,8 +299,15 @@ def test_the_allowance_is_three_standard_errors_and_the_drift():
 
 def test_a_report_says_how_it_was_asked_for(monkeypatch):
     monkeypatch.setenv("GE_CORE_CPU_CONFIG", "{}")
+    monkeypatch.setenv("GE_CORE_OPENVINO", "/home/me/openvino")
     told = run.told(["latency", "--quick"])
     assert (told["arguments"], told["environment"]["GE_CORE_CPU_CONFIG"]) == (["latency", "--quick"], "{}")
+    assert told["environment"]["GE_CORE_OPENVINO"] == "openvino"  # others need not know where
+    assert run.told(["--json", "/home/me/a.json", "--html=/home/me/b.html"])["arguments"] == [
+        "--json",
+        "a.json",
+        "--html=b.html",
+    ]
     told["environment"] = {"GE_CORE_RUNTIME": "cpu"}
     a = content()
     a["summary"]["runs"] = [told]
