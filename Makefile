@@ -60,16 +60,16 @@ test: build
 
 campaign: build
 	$(NOTICE)
-	@$(BIN)/python tests/campaign.py --output docs/campaign.md
+	@$(BIN)/python tests/tools/campaign.py --output docs/campaign.md
 
 lint: $(READY)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	PATH=$(BIN):$$PATH cython-lint ge_core_pyx
-	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/*.c \
-		tests/conformance/*.cpp tests/conformance/*.h tests/programs/*.cpp
+	$(BIN)/clang-format --dry-run --Werror ge_core_pyx/acl_cpu/*/*.cpp ge_core_pyx/acl_cpu/*/*.h bench/paths/*.c \
+		tests/acl_cpu/conformance/*.cpp tests/acl_cpu/conformance/*.h tests/acl_cpu/programs/*.cpp
 
 sanitize: build
-	@$(BIN)/python tests/sanitized.py
+	@$(BIN)/python tests/tools/sanitized.py
 
 wheel: $(READY)
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .

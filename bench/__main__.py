@@ -37,7 +37,7 @@ def _batches(text: str) -> tuple[int, ...]:
 
 
 def _whole_numbers(text: str, param_hint: str) -> tuple[int, ...]:
-    from bench.load import numbers
+    from bench.benches.load import numbers
 
     try:
         return numbers(text)
@@ -72,7 +72,7 @@ def _folder_exists(path: Path | None, param_hint: str) -> None:
 
 def _write(document, html: Path | None, markdown: Path | None) -> list[str]:
     """Write the forms asked for; returns a line for each."""
-    from bench import document as forms
+    from bench.report import document as forms
 
     lines = []
     for path, form, what in ((html, forms.html, "Page"), (markdown, forms.markdown, "Markdown")):
@@ -84,7 +84,7 @@ def _write(document, html: Path | None, markdown: Path | None) -> list[str]:
 
 def _fail(error: Exception, debug: bool) -> None:
     """End with one line, or with `debug` with the traceback."""
-    from bench import tables
+    from bench.report import tables
 
     progress = tables.progress_console()
     if debug:
@@ -104,8 +104,9 @@ def _finish(
     markdown: Path | None = None,
 ) -> None:
     """Measure, write the files asked for, print the tables and exit."""
-    from bench import report as pages
-    from bench import run, tables
+    from bench.benches import run
+    from bench.report import pages as pages
+    from bench.report import tables
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for path, hint in ((json, "--json"), (samples, "--samples"), (html, "--html"), (markdown, "--markdown")):
@@ -140,7 +141,8 @@ def _latency_options(
     default: str = "llama7b,ocr",
     register_memory: bool = False,
 ):
-    from bench import records, run
+    from bench.benches import run
+    from bench.measure import records
 
     known = run.PRESETS + run.MORE_PRESETS
     return run.Options(
@@ -177,7 +179,7 @@ def latency(
     debug: Debug = False,
 ) -> None:
     """Latency of the same inference called directly and through Triton, and requests/s of 16 clients."""
-    from bench import run
+    from bench.benches import run
 
     options = _latency_options(
         preset, model, runtime, device, batches, transports, quick, inputs, register_memory=register_memory
@@ -197,7 +199,7 @@ def overhead(
     debug: Debug = False,
 ) -> None:
     """What ge_core adds to the same AscendCL calls made from C, without Triton, and allocations per request."""
-    from bench import overhead
+    from bench.benches import overhead
 
     plan = overhead.QUICK if quick else overhead.Plan()
     _finish(lambda say: overhead.overhead(model, runtime, device, plan, say), check, json, debug, samples)
@@ -215,7 +217,7 @@ def throughput(
     debug: Debug = False,
 ) -> None:
     """Rows/s of several slots and devices without Triton, and memory after many requests."""
-    from bench import throughput
+    from bench.benches import throughput
 
     plan = throughput.QUICK if quick else throughput.Plan()
     _finish(lambda say: throughput.throughput(model, runtime, device, plan, say), check, json, debug, samples)
@@ -239,7 +241,7 @@ def stages(
     debug: Debug = False,
 ) -> None:
     """Where the time of a request goes, from the client to the device and back."""
-    from bench import stages
+    from bench.benches import stages
 
     plan = stages.QUICK if quick else stages.Plan()
     options = _latency_options(preset, model, runtime, device, batches, transports, quick, inputs, "llama7b")
@@ -273,7 +275,7 @@ def load(
     """Requests/s and latency with more and more clients, with random arrivals, and with other settings."""
     from dataclasses import replace
 
-    from bench import load
+    from bench.benches import load
 
     plan = replace(load.QUICK if quick else load.Plan(), devices=devices, instances=instances, slots=slots)
     if clients:
@@ -303,7 +305,7 @@ def advice(
     debug: Debug = False,
 ) -> None:
     """Batcher, slots and instances for a goal, from measured times, as a stanza of config.pbtxt; and measured."""
-    from bench import advice, load
+    from bench.benches import advice, load
 
     (wanted,) = _names(goal, advice.GOALS)[:1]
     plan = load.QUICK if quick else load.Plan()
@@ -328,8 +330,8 @@ def everything(
     debug: Debug = False,
 ) -> None:
     """overhead, throughput, latency and, over grpc+shm, stages (with --quick of the first batch), in one report."""
-    from bench import overhead, run, stages, throughput
-    from bench.records import Report
+    from bench.benches import overhead, run, stages, throughput
+    from bench.measure.records import Report
 
     own = "llama7b,image,ocr"
     options = _latency_options(preset, model, runtime, device, batches, transports, quick, None, own)
@@ -352,7 +354,7 @@ def everything(
 @app.command()
 def truth(runtime: Runtime = None, json: Json = None, debug: Debug = False) -> None:
     """The bench itself against a synthetic model whose times are known; exit 3 if a figure is off."""
-    from bench import truth
+    from bench.benches import truth
 
     _finish(lambda say: truth.truth(runtime, say), True, json, debug)
 
@@ -365,9 +367,9 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Show what --json wrote, or write it as a page or as Markdown."""
-    from bench import document as forms
-    from bench import report as pages
-    from bench import tables
+    from bench.report import document as forms
+    from bench.report import pages as pages
+    from bench.report import tables
 
     for path, hint in ((html, "--html"), (markdown, "--markdown")):
         _folder_exists(path, hint)
@@ -398,10 +400,10 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Two runs side by side: what changed beyond the spread."""
-    from bench import compare as pairs
-    from bench import document as forms
-    from bench import report as pages
-    from bench import tables
+    from bench.report import compare as pairs
+    from bench.report import document as forms
+    from bench.report import pages as pages
+    from bench.report import tables
 
     for path, hint in ((html, "--html"), (markdown, "--markdown")):
         _folder_exists(path, hint)

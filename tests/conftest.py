@@ -1,6 +1,7 @@
 import gc
 import json
 import os
+import stat
 
 import pytest
 from stand_in import HBM_BYTES, StandIn
@@ -49,3 +50,16 @@ def no_leaks():
 def stand_in():
     """Counters and faults of the CPU implementation."""
     return StandIn()
+
+
+@pytest.fixture
+def fake_atc(tmp_path, monkeypatch):
+    """An atc that records its arguments and ends with the code in the file `code`."""
+    script = tmp_path / "bin" / "atc"
+    script.parent.mkdir()
+    script.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\necho ATC speaks\nexit $(cat {tmp_path}/code)\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{script.parent}:{os.environ['PATH']}")
+    return tmp_path

@@ -1,5 +1,6 @@
-"""Imports only look down, and importing ge_core costs nothing it does not need."""
+"""The house: every module has a floor, imports only look down, and importing ge_core costs nothing it does not need."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -8,48 +9,134 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FLOOR = {
-    "errors": 1, "locate": 1, "dtypes": 1, "om": 1, "acl": 1, "dlpack": 1, "arrays": 1, "feeds": 1, "device": 2,
-    "memory": 2, "watchdog": 3, "model": 3, "slot": 4, "executor": 4, "batch": 4,
-}  # fmt: skip
-UPPER = {"cli": 6, "triton_backend": 6}  # every other module of ge_core: 5
-IMPORT = re.compile(
-    r"^\s*(?:from\s+(ge_core(?:_pyx)?)((?:\.\w+)*)\s+c?import\s+([^\n#]+)|c?import\s+(ge_core\w*)((?:\.\w+)*))", re.M
+# From the ground up. A module imports from the floors below its own; SAME_FLOOR has every exception.
+FLOORS = [
+    # ge_core_pyx, the native half
+    "ge_core_pyx.errors ge_core_pyx.locate ge_core_pyx.dtypes",
+    "ge_core_pyx.acl ge_core_pyx.dlpack ge_core_pyx.om",
+    "ge_core_pyx.arrays ge_core_pyx.acl_cpu.readme",
+    "ge_core_pyx.feeds ge_core_pyx.device",
+    "ge_core_pyx.memory ge_core_pyx.watchdog",
+    "ge_core_pyx.model",
+    "ge_core_pyx.slot",
+    "ge_core_pyx.executor",
+    "ge_core_pyx.batch",
+    # ge_core, what users import
+    "ge_core._version ge_core.batching ge_core.compiler.synthetic ge_core.compiler.atc",
+    "ge_core.compiler.compile ge_core.session",
+    "ge_core",
+    "ge_core.compiler ge_core.describe_child",
+    # ge_core.serving, in the process that answers
+    "ge_core.serving.options ge_core.serving.model_config ge_core.serving.monitoring ge_core.serving.execution",
+    "ge_core.serving.monitoring.host_limits ge_core.serving.monitoring.golden ge_core.serving.monitoring.health "
+    "ge_core.serving.monitoring.metrics ge_core.serving.monitoring.warmup",
+    "ge_core.serving.monitoring.load_report",
+    "ge_core.serving.monitoring.monitor ge_core.serving.execution.requests ge_core.serving.execution.responses",
+    "ge_core.serving.execution.returned",
+    "ge_core.serving.execution.sender",
+    "ge_core.serving.loading",
+    "ge_core.serving",
+    "ge_core.serving.backend ge_core.serving.backend.model",
+    # ge_core.server, outside of it, and the command
+    "ge_core.server ge_core.server.probe ge_core.server.tritonserver",
+    "ge_core.server.supervisor",
+    "ge_core.cli._app",
+    "ge_core.cli.compile ge_core.cli.config ge_core.cli.cpu_runtime ge_core.cli.info ge_core.cli.inspect "
+    "ge_core.cli.install_backend ge_core.cli.probe ge_core.cli.run ge_core.cli.serve",
+    "ge_core.cli.doctor",
+    "ge_core.cli",
+    # bench
+    "bench bench.benches bench.measure bench.models bench.paths bench.report bench.served "
+    "bench.measure.answers bench.measure.child bench.measure.records bench.measure.standin bench.measure.stats "
+    "bench.measure.usage",
+    "bench.models.presets bench.paths.c_path bench.paths.clients bench.served.floor_model bench.served.plain_model "
+    "bench.served.repository bench.served.stage_clock bench.report.plots",
+    "bench.models.networks bench.paths.calling bench.paths.ctypes_path bench.measure.loops bench.served.server "
+    "bench.report.document",
+    "bench.served.settings bench.report.pages",
+    "bench.report.compare bench.report.tables",
+    "bench.benches.latency bench.benches.overhead bench.benches.throughput",
+    "bench.benches.run",
+    "bench.benches.load bench.benches.stages",
+    "bench.benches.advice bench.benches.truth",
+    "bench.__main__",
+]  # fmt: skip
+FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules.split()}
+# (who, whom): each with its reason.
+SAME_FLOOR: dict[tuple[str, str], str] = {}
+NATIVE = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
 )
+SOURCES = [
+    path
+    for package in ("ge_core_pyx", "ge_core", "bench")
+    for path in sorted((ROOT / package).rglob("*"))
+    if path.suffix in (".py", ".pyx", ".pxd") and (path.suffix != ".pxd" or path.with_suffix(".pyx").exists())
+]
 
 
-def imports(source):
-    """(package, module) of every import of our own, `from package import module` included."""
-    for package, dotted, names, plain, plain_dotted in IMPORT.findall(source.read_text()):
-        head, modules = (package, dotted) if package else (plain, plain_dotted)
-        if modules:
-            yield head, modules.split(".")[1]
-        elif package:
-            yield from ((head, name.split()[0]) for name in names.strip(" (").split(",") if name.strip())
+def module_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.parametrize("source", sorted((ROOT / "ge_core_pyx").glob("*.p*")), ids=lambda path: path.name)
-def test_native_modules_only_look_down(source):
-    own = FLOOR.get(source.stem, 0)
-    for package, module in imports(source):
-        assert package == "ge_core_pyx", f"{source.name} reaches up into {package}"
-        assert FLOOR[module] <= own, f"{source.name} (floor {own}) imports {module}"
+def ours(module):
+    """The longest beginning of a dotted name that is a module of the house; None for others' modules."""
+    parts = module.split(".")
+    if parts[0] not in ("ge_core_pyx", "ge_core", "bench"):
+        return None
+    while parts and ".".join(parts) not in FLOOR:
+        parts.pop()
+    return ".".join(parts)
 
 
-@pytest.mark.parametrize(
-    "source", sorted((ROOT / "ge_core").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_python_modules_only_look_down(source):
-    inside = source.relative_to(ROOT / "ge_core").parts[0].removesuffix(".py")
-    if UPPER.get(inside) == 6:
-        return
-    for package, module in imports(source):
-        assert not (package == "ge_core" and module in UPPER), f"{source.name} imports {module}, a floor above"
+def imports(path):
+    """The modules of the house that a file imports or cimports."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        found = [
+            (node.module, [alias.name for alias in node.names]) if isinstance(node, ast.ImportFrom) else (alias.name, [])
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        ]
+    else:
+        found = [
+            (package or plain, [name.split()[0] for name in names.strip("() \n").split(",") if name.strip()])
+            for package, names, plain in NATIVE.findall(text)
+        ]
+    targets = set()
+    for module, names in found:
+        for name in names or [""]:
+            if target := ours(f"{module}.{name}" if f"{module}.{name}" in FLOOR else module):
+                targets.add(target)
+    return targets
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_only_look_down(path):
+    own = module_of(path)
+    assert own in FLOOR or not path.read_text().strip(), f"{own} has no floor: give it one in FLOORS"
+    for target in imports(path) - {own}:
+        if (own, target) in SAME_FLOOR:
+            assert FLOOR[target] == FLOOR[own]
+        else:
+            assert FLOOR[target] < FLOOR[own], f"{own} (floor {FLOOR[own]}) imports {target} (floor {FLOOR[target]})"
+
+
+def test_every_module_stands_on_one_floor_and_exists():
+    rows = " ".join(FLOORS).split()
+    assert len(rows) == len(set(rows))
+    there = {module_of(path) for path in SOURCES} | {"ge_core_pyx.dlpack"}
+    assert [module for module in rows if module not in there] == []
+    seen = {(module_of(path), target) for path in SOURCES for target in imports(path)}
+    assert SAME_FLOOR.keys() <= seen
 
 
 def test_the_scan_sees_imports():
-    found = set(imports(ROOT / "ge_core_pyx/executor.pyx"))
-    assert ("ge_core_pyx", "model") in found and ("ge_core_pyx", "acl") in found
+    assert {"ge_core_pyx.model", "ge_core_pyx.acl"} <= imports(ROOT / "ge_core_pyx/executor.pyx")
+    assert "ge_core.serving.options" in imports(ROOT / "ge_core/serving/loading.py")
+    assert "ge_core.server.supervisor" in imports(ROOT / "ge_core/cli/serve.py")  # inside a function
 
 
 def test_importing_ge_core_opens_nothing_and_needs_no_command_line():

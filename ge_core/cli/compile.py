@@ -22,7 +22,7 @@ model.
 
 
 def _help_text() -> str:
-    from ge_core import atc
+    from ge_core.compiler import atc
 
     lines = [_HELP, "Options for the cpu runtime:"]
     lines += [f"  --{name:22}{row.why}" for name, row in atc.OPTIONS.items() if row.treatment == atc.HONOURED]
@@ -45,8 +45,8 @@ def _help_text() -> str:
 )
 def compile(context: typer.Context) -> None:
     """Compile ONNX to om with ATC's options (`ge-core compile --help` lists them)."""
-    from ge_core import atc
-    from ge_core.compile import compile_model
+    from ge_core.compiler import atc
+    from ge_core.compiler.compile import compile_model
 
     if not context.args or set(context.args) & {"-h", "--help", "--h"}:
         print(_help_text())

@@ -19,7 +19,7 @@ def config(
 ) -> None:
     """Print a config.pbtxt for an om: names, types, dims and the largest batch."""
     import ge_core
-    from ge_core.triton_config import config_pbtxt
+    from ge_core.serving.model_config import config_pbtxt
     from ge_core_pyx import om
 
     if backend not in ("ge", "python"):

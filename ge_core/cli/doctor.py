@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ge_core import resources
 from ge_core.cli._app import app, print_json, print_table
+from ge_core.serving.monitoring import host_limits
 from ge_core_pyx import locate
 
 OK = "found"
@@ -219,7 +219,7 @@ def _library_path() -> Iterator[Check]:
 
 def visible_devices(mask: str) -> tuple[str, str, str]:
     """State, text and remedy for ASCEND_RT_VISIBLE_DEVICES, which the runtime reads only up to the first bad entry."""
-    ids, problem = resources.read_mask(mask)
+    ids, problem = host_limits.read_mask(mask)
     if problem:
         return MISSING, problem, "give ascending ids without blanks, for example 0,1"
     return OK, ", ".join(f"device {logical} is {physical}" for logical, physical in enumerate(ids)), ""
@@ -229,7 +229,7 @@ def visible_devices(mask: str) -> tuple[str, str, str]:
 
 
 def _host() -> Iterator[Check]:
-    from ge_core import options
+    from ge_core.serving import options
 
     for sentence in options.unknown_environment(os.environ):
         yield Check("environment", WARNING, sentence, "correct or unset it")
@@ -271,13 +271,13 @@ def orphan_regions(folder: Path = _SHM) -> list[Path]:
 
 
 def _server() -> Iterator[Check]:
-    from ge_core import triton_server
+    from ge_core.server import tritonserver
 
-    installation, check = _try("tritonserver, for serve", triton_server.find, lambda found: str(found.binary))
+    installation, check = _try("tritonserver, for serve", tritonserver.find, lambda found: str(found.binary))
     yield check
     if installation and installation.libpython:
         _, check = _try(
-            f"{installation.libpython}, for serve", lambda: triton_server.find_libpython(installation.libpython), str
+            f"{installation.libpython}, for serve", lambda: tritonserver.find_libpython(installation.libpython), str
         )
         yield check
 

@@ -19,20 +19,21 @@ def install_backend(
 
     An existing defaults.json is kept.
     """
-    from ge_core import triton_server
+    import ge_core
+    from ge_core.server import tritonserver
 
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is no folder; expected the one that holds a tritonserver's backends")
-    package = Path(triton_server.__file__).parent / "triton_backend"
+    package = Path(ge_core.__file__).parent / tritonserver.BACKEND
     python, ge = directory / "python", directory / "ge"
     if python.is_dir():
-        triton_server.check_stub(python / triton_server.STUB)
-        print(f"{python}: kept, its worker runs Python {triton_server.PYTHON}")
+        tritonserver.check_stub(python / tritonserver.STUB)
+        print(f"{python}: kept, its worker runs Python {tritonserver.PYTHON}")
     else:
-        installation = triton_server.find()
+        installation = tritonserver.find()
         python.mkdir(parents=True)
         installation.put_python_backend(python)
-        print(f"{python}: Triton's Python backend for Python {triton_server.PYTHON}")
+        print(f"{python}: Triton's Python backend for Python {tritonserver.PYTHON}")
     ge.mkdir(exist_ok=True)
     shutil.copyfile(package / "model.py", ge / "model.py")
     kept = " (defaults.json kept)" if (ge / "defaults.json").is_file() else ""

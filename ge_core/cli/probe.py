@@ -19,7 +19,7 @@ def probe(
 
     For liveness checks where Triton itself calls a model ready whose worker is dead (up to release 25.12).
     """
-    from ge_core.probe import probe as ask
+    from ge_core.server.probe import probe as ask
 
     outcome = ask(address, model, time_limit)
     print(f"{model}: {outcome.text}")

@@ -31,8 +31,8 @@ def serve(
 
     Models are loaded and unloaded on demand (--model-control-mode=explicit, all at the start) unless you say otherwise.
     """
-    from ge_core.supervisor import RestartNeeded, Supervisor
-    from ge_core.triton_server import ServerError, TritonServer
+    from ge_core.server.supervisor import RestartNeeded, Supervisor
+    from ge_core.server.tritonserver import ServerError, TritonServer
     from ge_core_pyx import locate
 
     arguments = list(context.args)

@@ -1,0 +1,297 @@
+"""``python -m bench load``: requests/s and latency with more and more clients, and with clients that do not wait.
+
+Closed loop: each client sends its next request when the last one is answered. Open loop: requests arrive at random
+(Poisson) at a given rate whatever the server does, and the latency of each counts from the moment it was due, so that
+waiting is not forgotten. Everything is bounded in time and in number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import ge_core
+from bench.benches import run
+from bench.measure import records, stats
+from bench.measure.loops import Clients, Taken
+from bench.measure.records import Record, Report
+from bench.measure.usage import Sampler
+from bench.models.presets import Case, NotHereError
+from bench.served import settings
+from bench.served.settings import RefusedError, Setting
+from ge_core.serving.loading import tune_allocator
+from ge_core_pyx import locate
+
+CONFIG = "GE_CORE_CPU_CONFIG"
+KEEPS_UP = 0.95  # of the offered rate; below, requests pile up
+LIMIT_RUNS = 3  # the default latency limit, in runs of the largest batch: one in flight, one's own, one to spare
+RUNS = 5
+SENDERS = 64  # the most requests that the open loop has in flight
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured. Each point takes about `seconds` and from `least` to `most` requests."""
+
+    seconds: float = 8.0
+    least: int = 100
+    most: int = 20_000
+    clients: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    rates: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
+    bisections: int = 4
+    devices: int = 1
+    slots: int = 2
+    instances: int = 2
+    delays_us: tuple[int, ...] = (500, 2000)
+
+    def count(self, per_s: float) -> int:
+        return max(self.least, min(self.most, int(self.seconds * per_s)))
+
+
+QUICK = Plan(seconds=2.5, least=30, clients=(1, 4, 16), rates=(0.3, 0.6, 0.9), bisections=2, delays_us=(1000,))
+
+
+def arrivals_ns(rate: float, count: int, seed: int = 0) -> np.ndarray:
+    """Return when `count` requests of a Poisson process of `rate` per second are due, in nanoseconds from 0."""
+    gaps = np.random.default_rng(seed).exponential(1.0, count)
+    gaps *= count / gaps.sum()  # few of them have another rate by chance
+    return np.cumsum(gaps * 1e9 / rate).astype(np.int64)
+
+
+def one_server_ns(due_ns: Sequence[int], service_ns: float, around_ns: float = 0.0) -> np.ndarray:
+    """Return each request's latency at a server that takes one at a time, each `service_ns` long (Lindley).
+
+    `around_ns` is what a request takes besides, on its way there and back, while the server serves others.
+    """
+    free, latency = 0.0, np.empty(len(due_ns))
+    for number, due in enumerate(due_ns):
+        free = max(free, float(due)) + service_ns
+        latency[number] = free - due + around_ns
+    return latency
+
+
+def highest_rate(
+    meets: Callable[[float], bool], rates: Sequence[float], bisections: int
+) -> tuple[float | None, float | None]:
+    """Return the highest rate that meets the limit and the lowest above it that does not, by trying and halving.
+
+    None: not even the lowest of `rates` meets it, or even the highest does.
+    """
+    met = missed = None
+    for rate in rates:
+        if not meets(rate):
+            missed = rate
+            break
+        met = rate
+    if met is None or missed is None:
+        return met, missed
+    for _ in range(bisections):
+        between = (met + missed) / 2
+        if meets(between):
+            met = between
+        else:
+            missed = between
+    return met, missed
+
+
+def point(taken: Taken, burst: int) -> dict:
+    """The figures of one load: requests/s, percentiles, and whether its windows agree."""
+    return {
+        "requests_per_s": round(taken.per_s(burst), 3),
+        **stats.summarize(taken.elapsed_ns),
+        "stable": stats.is_stable(stats.concurrent_windows(taken.finished_ns, taken.elapsed_ns)),
+    }
+
+
+def tail_us(figures: dict) -> float:
+    """The percentile that limits are judged by: p99, below 100 requests p95."""
+    return figures["p95_us"] if figures["p99_us"] is None else figures["p99_us"]
+
+
+def settings_to_try(first: Setting, plan: Plan) -> list[Setting]:
+    """The settings after the first, which has one of everything: one thing changed at a time."""
+    found = [replace(first, instances=count) for count in range(2, plan.instances + 1)]
+    found += [replace(first, instances=count, devices=count) for count in range(2, plan.devices + 1)]
+    found += [replace(first, slots=count) for count in range(2, plan.slots + 1)]
+    if first.delay_us is not None:
+        found += [replace(first, delay_us=delay) for delay in (None, *plan.delays_us)]
+    return found
+
+
+def enough_devices(runtime: str, wanted: int) -> None:
+    """Give the stand-in so many devices, unless its configuration says how many; before any library is opened."""
+    text = os.environ.get(CONFIG, "{}")
+    if runtime == "cpu" and wanted > 1:
+        if not text.lstrip().startswith("{"):
+            text = Path(text).read_text(encoding="utf-8")
+        os.environ[CONFIG] = json.dumps({"devices": wanted, **json.loads(text)})
+
+
+def load(
+    options: run.Options, plan: Plan, limit_ms: float | None, say: Callable[[str], None]
+) -> tuple[Report, list[str]]:
+    """Measure every model of `options`; returns the report and remarks for the reader.
+
+    `limit_ms` is the latency that the open loop must keep at its p99; None: of `LIMIT_RUNS`.
+    """
+    runtime = locate.runtime_name(options.runtime)
+    enough_devices(runtime, options.device_id + plan.devices)
+    devices = range(options.device_id, options.device_id + plan.devices)
+    device = records.device(runtime, *devices)
+    tune_allocator()
+    if (here := ge_core.runtime_info(runtime).device_count) < (wanted := options.device_id + plan.devices):
+        raise NotHereError(f"device {wanted - 1} was asked for, and there are {here} devices")
+    report = Report(summary={"device": device["name"], "load": [], "usage": []})
+    with run.workspace() as folder:
+        for label, cases in run.groups(options, runtime, device, folder, say):
+            for case in cases:
+                _Load(options, plan, runtime, device, case, report, say).measure(folder / label, limit_ms)
+    return report, []
+
+
+class _Load:
+    """The load of one model."""
+
+    def __init__(self, options: run.Options, plan: Plan, runtime: str, device: dict, case: Case, report: Report, say):
+        self.options, self.plan, self.runtime, self.device = options, plan, runtime, device
+        self.case, self.report, self.say = case, report, say
+        self.transport = options.transports[0]
+
+    def measure(self, folder: Path, limit_ms: float | None) -> None:
+        case, plan = self.case, self.plan
+        repository = folder / f"{case.name}_load"
+        repository.mkdir(parents=True)
+        summary = {"model": case.name, "device": self.device["name"], "timing": case.timing}
+        with contextlib.ExitStack() as stack:
+            session = ge_core.InferenceSession(case.om, runtime=self.runtime, device_id=self.options.device_id)
+            stack.callback(session.close)
+            self.session, self.burst = session, max(session.description.max_rows, 1)
+            static = session.description.gear_kind == "static"
+            self.rows = session.description.max_rows if static and case.splittable else 1
+            batcher = case.splittable and not static
+            first = Setting(delay_us=0 if batcher else None, first_device=self.options.device_id)
+            tried = settings_to_try(first, plan)
+            entries = {setting: f"{case.name}_{number}" for number, setting in enumerate([first, *tried])}
+            for setting, entry in entries.items():
+                text = settings.config(entry, case.om, self.runtime, session, setting)
+                settings.add(repository, entry, text)
+            self.say(f"{case.name}: starting Triton")
+            server = stack.enter_context(settings.serve(repository, self.runtime))
+            self.server = server
+            self.common = {
+                "device": self.device,
+                "host": records.host(),
+                "versions": records.versions(ge_core=ge_core.__version__, tritonserver=server.version),
+            }
+            devices = range(self.options.device_id, self.options.device_id + plan.devices)
+            usage = stack.enter_context(Sampler(self.runtime, devices))
+            summary |= {"transport": self.transport, "setting": asdict(first), "rows": self.rows}
+            with self._clients(entries[first], max(*plan.clients, SENDERS)) as clients:
+                summary["closed"] = [self._closed(clients, first, count) for count in plan.clients]
+                summary |= self._open(clients, first, summary["closed"], limit_ms)
+            summary["settings"] = [
+                {"setting": asdict(first), "label": str(first), **summary["closed"][-1]},
+                *(self._try(setting, entries[setting], max(plan.clients)) for setting in tried),
+            ]
+        self.report.summary["load"].append(summary)
+        self.report.summary["usage"].append({"bench": "load", "model": case.name, **usage.summary()})
+
+    @contextlib.contextmanager
+    def _clients(self, entry: str, count: int) -> Iterator[Clients]:
+        with self.server.loaded(entry):
+            clients = Clients(
+                self.case, self.server.endpoint, entry, self.transport, self.session, count, self.rows
+            )  # fmt: skip
+            with contextlib.closing(clients):
+                yield clients
+
+    def _closed(self, clients: Clients, setting: Setting, count: int) -> dict:
+        plan = self.plan
+        self.say(f"{self.case.name}: {setting}: {count} clients, {plan.seconds:g} s")
+        least = max(plan.least, 2 * self.burst, 2 * count)
+        taken = clients.closed(count, plan.seconds, least, max(plan.most, least))
+        figures = {"clients": count, **point(taken, min(count, self.burst))}
+        self._record(setting, count, figures, taken, "closed loop")
+        return figures
+
+    def _open(self, clients: Clients, setting: Setting, closed: list[dict], limit_ms: float | None) -> dict:
+        if limit_ms is None:
+            once = stats.timed(lambda: self.session.run(None, self.case.rows(self.burst)))
+            runs_ms = LIMIT_RUNS * stats.percentile([once() for _ in range(RUNS)], 50) / 1e6
+            limit_ms = float(f"{runs_ms:.2g}")  # so that two runs of the bench have one limit
+        most = max(figures["requests_per_s"] for figures in closed)
+        points: list[dict] = []
+
+        def meets(rate: float) -> bool:
+            due = arrivals_ns(rate, self.plan.count(rate))
+            self.say(f"{self.case.name}: {setting}: {rate:.1f} requests/s at random, {len(due)} of them")
+            taken = clients.open(due)
+            figures = {"rate": round(rate, 3), **point(taken, 1)}
+            figures["stable"] = figures["requests_per_s"] >= KEEPS_UP * rate
+            figures["ok"] = figures["stable"] and tail_us(figures) <= limit_ms * 1e3
+            points.append(figures)
+            self._record(setting, SENDERS, figures, taken, f"open loop, {rate:.1f} requests/s due")
+            return figures["ok"]
+
+        for rate in self.plan.rates:
+            meets(rate * most)
+        known = {one["rate"]: one["ok"] for one in points}
+        met, missed = highest_rate(
+            lambda rate: known[round(rate, 3)] if round(rate, 3) in known else meets(rate),
+            [rate * most for rate in self.plan.rates],
+            self.plan.bisections,
+        )
+        return {
+            "open": sorted(points, key=lambda one: one["rate"]),
+            "limit_ms": round(limit_ms, 3),
+            "highest_rate": met and round(met, 3),
+            "too_much": missed and round(missed, 3),
+        }
+
+    def _try(self, setting: Setting, entry: str, count: int) -> dict:
+        what = {"setting": asdict(setting), "label": str(setting)}
+        try:
+            with self._clients(entry, count) as clients:
+                return what | self._closed(clients, setting, count)
+        except RefusedError as refused:
+            self.say(f"{self.case.name}: {setting}: refused: {refused}")
+            return what | {"refused": str(refused)}
+
+    def _record(self, setting: Setting, concurrency: int, figures: dict, taken: Taken, how: str) -> None:
+        inputs = self.case.rows(self.rows)
+        names = ("n", "p50_us", "p90_us", "p95_us", "p99_us", "mean_us", "stable")
+        fields = {name: figures[name] for name in names}
+        self.report.records.append(
+            Record(
+                bench="load",
+                path="triton",
+                transport=self.transport,
+                model=self.case.name,
+                batch=self.rows,
+                concurrency=concurrency,
+                slots=setting.slots,
+                instances=setting.instances,
+                bytes_in=sum(array.nbytes for array in inputs.values()),
+                bytes_out=sum(array.nbytes for array in self.session.run(None, inputs)),
+                timing=f"{self.case.timing}; {how}; {setting}",
+                rows_per_s=round(figures["requests_per_s"] * self.rows, 3),
+                samples_ns=taken.elapsed_ns,
+                **fields,
+                **self.common,
+            )
+        )
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Parse positive whole numbers separated by commas; ValueError otherwise."""
+    found: Iterable[int] = sorted({int(part) for part in text.split(",")})
+    found = tuple(found)
+    if found[0] < 1:
+        raise ValueError(f"expected whole numbers above 0 such as 1,4,16, got {text!r}")
+    return found

@@ -1,0 +1,69 @@
+"""Measurements in a process of their own, so that the stand-in's settings and the heap are theirs alone."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = "GE_CORE_CPU_CONFIG"
+
+
+class ChildError(Exception):
+    """A measurement ended with an error; the text is the error's own, `details` has the traceback."""
+
+    def __init__(self, text: str, details: str = ""):
+        super().__init__(text)
+        self.details = details
+
+
+def measure(function: str, arguments: Mapping, settings: Mapping | None = None):
+    """Call ``module.name`` of `bench.benches` in a new process and return its result.
+
+    Parameters
+    ----------
+    function : str
+        Such as ``overhead.calls``.
+    arguments : mapping
+        Keyword arguments; they and the result travel as JSON.
+    settings : mapping, optional
+        The stand-in's GE_CORE_CPU_CONFIG; empty for its defaults. None keeps this process's.
+    """
+    environ = dict(os.environ)
+    if settings is not None:
+        environ[SETTINGS] = json.dumps(settings)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.measure.child", function, json.dumps(arguments)],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = next(reversed(done.stderr.splitlines()), "nothing on stderr")
+        raise ChildError(f"{function} ended with exit code {done.returncode}: {last}", done.stderr)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if "error" in answer:
+        raise ChildError(answer["error"], answer["details"])
+    return answer["result"]
+
+
+def main(function: str, arguments: str) -> None:
+    module, name = function.split(".")
+    try:
+        result = getattr(importlib.import_module(f"bench.benches.{module}"), name)(**json.loads(arguments))
+        answer = json.dumps({"result": result})
+    except Exception as error:
+        answer = json.dumps({"error": str(error) or type(error).__name__, "details": traceback.format_exc()})
+    print(answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The ways from a caller to the device."""

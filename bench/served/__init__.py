@@ -1,0 +1,1 @@
+"""Models and servers that a bench puts behind Triton."""

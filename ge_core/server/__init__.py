@@ -1,0 +1,1 @@
+"""Outside of the serving process: tritonserver itself, and who watches it."""

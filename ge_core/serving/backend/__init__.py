@@ -1,0 +1,1 @@
+"""The files that `ge-core install-backend` copies into a tritonserver."""

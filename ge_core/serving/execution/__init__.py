@@ -1,0 +1,1 @@
+"""Requests of one served model: read, run in batches, answered."""

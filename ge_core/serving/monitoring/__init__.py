@@ -1,0 +1,1 @@
+"""A served model watched: its load, its health, its figures."""
