@@ -17,7 +17,10 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
-MODULES = ["acl", "dlpack", "arrays", "requests", "device", "watchdog", "memory", "model", "slot", "executor", "batch"]
+MODULES = [
+    *("acl", "dlpack", "arrays", "device", "watchdog", "memory", "model", "slot", "range_slot", "slot_pool"),
+    *("requests", "future", "executor", "batch"),
+]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
