@@ -45,8 +45,7 @@ def _help_text() -> str:
 )
 def compile(context: typer.Context) -> None:
     """Compile ONNX to om with ATC's options (`ge-core compile --help` lists them)."""
-    from ge_core.compiler import atc
-    from ge_core.compiler.compile import compile_model
+    from ge_core.compiler import AtcError, CompileError, atc, compile_model
 
     if not context.args or set(context.args) & {"-h", "--help", "--h"}:
         print(_help_text())
@@ -54,11 +53,11 @@ def compile(context: typer.Context) -> None:
     options = atc.parse_arguments(context.args)
     for name in ("model", "output"):
         if not options.get(name):
-            raise atc.CompileError(f"--{name} is missing; for example: --model=model.onnx --output=model")
+            raise CompileError(f"--{name} is missing; for example: --model=model.onnx --output=model")
     model, output, runtime = options.pop("model"), options.pop("output"), options.pop("runtime", None)
     try:
         compiled = compile_model(model, output, runtime=runtime, report=print, **options)
-    except atc.AtcError as error:
+    except AtcError as error:
         print(error)
         raise typer.Exit(error.exit_code) from None
     if compiled.manifest is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ge_core.compiler import compile as compiler
+from ge_core.compiler import compile_model
 from ge_core_pyx import locate
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +147,7 @@ def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "classifier.onnx")
-    compiler.compile_model(folder / "classifier.onnx", folder / "classifier.om", runtime="cpu")
+    compile_model(folder / "classifier.onnx", folder / "classifier.om", runtime="cpu")
     image = rng.normal(size=(1, 3, 32, 32)).astype("f4")
     (folder / "image").write_bytes(image.tobytes())
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

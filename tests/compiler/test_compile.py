@@ -13,9 +13,7 @@ from onnx import TensorProto, helper
 from protos import I64, LLAMA, F, conv, linear, model, tensor, tokens
 
 from ge_core import InferenceSession
-from ge_core.compiler import atc
-from ge_core.compiler.atc import CompileError
-from ge_core.compiler.compile import AtcError, compile_model
+from ge_core.compiler import AtcError, CompileError, atc, compile_model
 from ge_core_pyx import om
 from ge_core_pyx.errors import ModelFileError, UnsupportedError
 

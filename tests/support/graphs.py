@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from ge_core.compiler.compile import compile_model
+from ge_core.compiler import compile_model
 from ge_core_pyx import dtypes
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ge_core._version import __version__
-from ge_core.compiler import atc
-from ge_core.compiler.atc import AtcError, CompileError, Dim, Shape
+from ge_core.compiler.atc import options as atc
+from ge_core.compiler.atc.options import AtcError, CompileError, Dim, Shape
 from ge_core_pyx import dtypes, locate, om
 from ge_core_pyx.errors import ModelFileError, UnsupportedError
 
