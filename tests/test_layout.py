@@ -13,10 +13,11 @@ ROOT = Path(__file__).parent.parent
 FLOORS = [
     # ge_core_pyx, the native half
     "ge_core_pyx.errors ge_core_pyx.locate ge_core_pyx.dtypes",
-    "ge_core_pyx.acl ge_core_pyx.dlpack ge_core_pyx.om.container",
-    "ge_core_pyx.arrays ge_core_pyx.acl_cpu.readme ge_core_pyx.om",
-    "ge_core_pyx.feeds ge_core_pyx.device",
-    "ge_core_pyx.memory ge_core_pyx.watchdog",
+    "ge_core_pyx.acl ge_core_pyx.dlpack ge_core_pyx.om.container ge_core_pyx.om.validation",
+    "ge_core_pyx.arrays ge_core_pyx.acl_cpu.readme ge_core_pyx.om.aipp",
+    "ge_core_pyx.feeds ge_core_pyx.device ge_core_pyx.om.manifest",
+    "ge_core_pyx.memory ge_core_pyx.watchdog ge_core_pyx.om.cpu_om",
+    "ge_core_pyx.om",
     "ge_core_pyx.model",
     "ge_core_pyx.slot",
     "ge_core_pyx.executor",
