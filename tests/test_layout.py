@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # From the ground up. A module imports from the floors below its own; SAME_FLOOR has every exception.
 FLOORS = [
     # ge_core_pyx, the native half
-    "ge_core_pyx.errors ge_core_pyx.locate ge_core_pyx.dtypes",
+    "ge_core_pyx.errors ge_core_pyx.locate ge_core_pyx.dtypes ge_core_pyx.abi.xlist",
     "ge_core_pyx.acl ge_core_pyx.dlpack ge_core_pyx.om.container ge_core_pyx.om.validation",
     "ge_core_pyx.arrays ge_core_pyx.acl_cpu.readme ge_core_pyx.om.aipp",
     "ge_core_pyx.feeds ge_core_pyx.device ge_core_pyx.om.manifest",

@@ -16,10 +16,10 @@ import pytest
 
 from ge_core.compiler import compile_model
 from ge_core_pyx import locate
+from ge_core_pyx.abi import xlist
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/acl_cpu/programs"
-ROW = re.compile(r"X\((V8|V9), (RT|MDL), .*?, (acl\w+), \(")
 HOOKS = {"acl_cpu_counter", "acl_cpu_counters_json", "acl_cpu_fail", "acl_cpu_inject", "acl_cpu_reset_counters"}
 LINKS = {
     "8.1": ("8.1", ["-lascendcl"]),
@@ -59,8 +59,7 @@ def exported(library):
 
 
 def rows(releases, libraries):
-    text = (ROOT / "ge_core_pyx/abi/acl_abi.h").read_text()
-    return {name for release, library, name in ROW.findall(text) if release in releases and library in libraries}
+    return {row.name for row in xlist.functions() if row.release in releases and row.library in libraries}
 
 
 @pytest.mark.parametrize(
