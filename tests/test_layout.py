@@ -23,8 +23,14 @@ FLOORS = [
     "ge_core_pyx.executor",
     "ge_core_pyx.batch",
     # ge_core, what users import
-    "ge_core._version ge_core.batching ge_core.compiler.synthetic ge_core.compiler.atc.options",
-    "ge_core.compiler.atc ge_core.compiler.graph ge_core.session",
+    "ge_core._version ge_core.batching ge_core.compiler.errors ge_core.compiler.optional",
+    "ge_core.compiler.atc.options ge_core.compiler.atc.shapes ge_core.session",
+    "ge_core.compiler.atc.command",
+    "ge_core.compiler.atc",
+    "ge_core.compiler.manifest ge_core.compiler.shape_options ge_core.compiler.inference",
+    "ge_core.compiler.synthetic ge_core.compiler.graph",
+    "ge_core.compiler.synthetic_manifest ge_core.compiler.graph_manifest",
+    "ge_core.compiler.compiler",
     "ge_core ge_core.compiler",
     "ge_core.describe_child",
     # ge_core.serving, in the process that answers
