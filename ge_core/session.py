@@ -247,7 +247,7 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        self.cuts = batching.cuts(gears, times)
+        self.cuts = batching.split_table(gears, times)
         self._executor.set_cuts(self.cuts)
 
     def _time(self, rows, repeats=3):
