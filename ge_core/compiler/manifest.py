@@ -17,7 +17,7 @@ _LARGEST_NBYTES = 1 << 60  # of all tensors together
 def new_manifest(
     kind: str, soc: str, inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], **rest: Any
 ) -> dict[str, Any]:
-    """A manifest with all its keys (see :func:`ge_core_pyx.om.read_manifest`); what `rest` lacks has no effect."""
+    """A manifest with all the keys of :func:`ge_core_pyx.om.read_manifest`; those that `rest` lacks say "none"."""
     head = {"schema": om.SCHEMA, "generator": f"ge_core {__version__}", "soc": soc, "kind": kind}
     defaults = {"gears": None, "ranges": None, "exec_us": None, "weight_bytes": 0, "work_bytes": 0, "name": ""}
     return {**head, "inputs": inputs, "outputs": outputs, **defaults, **rest}

@@ -27,7 +27,7 @@ _Onnx = bytes | memoryview | os.PathLike | str
 def check(path: str | os.PathLike, runtime: str) -> OmHeader:
     """Read the header and refuse a model compiled for the other runtime, and a damaged one.
 
-    Of a model for an NPU nothing but the header is read; of one for the CPU everything, a piece at a time.
+    Only the header of a model for an NPU is read. A model for the CPU is read whole, a piece at a time.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def check(path: str | os.PathLike, runtime: str) -> OmHeader:
     Raises
     ------
     ModelFileError
-        As :func:`read_header`, and when the file was compiled for the other runtime. For the CPU also as
-        :func:`read_manifest`, and when the ONNX bytes are not those that were written.
+        As :func:`read_header`, and when the file was compiled for the other runtime. With runtime "cpu" also as
+        :func:`read_manifest`, and when the ONNX bytes do not have the checksum of the manifest.
     """
     with OmFile(path) as file:
         _check_runtime(file.header, runtime)
@@ -69,7 +69,7 @@ def read_manifest(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def write(path: str | os.PathLike, manifest: dict[str, Any], onnx: _Onnx | None = None) -> int:
-    """Write a CPU om: whole, or not at all.
+    """Write a CPU om. If that fails, there is no new file, and an existing one stays as it was.
 
     Parameters
     ----------
