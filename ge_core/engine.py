@@ -59,7 +59,7 @@ class Engine:
     @property
     def gear_shapes(self) -> tuple:
         """The shapes of (inputs, outputs) of each gear; empty for range models."""
-        return tuple(self.executor.devices[0].slots[0].gears)
+        return tuple(self.executor.interface.gear_shapes)
 
     def register_memory(self, array) -> memory.HostRegistration:
         """Let devices read and write a long-lived array, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).

@@ -120,7 +120,7 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        table = batching.cuts(gears, times)
+        table = batching.split_table(gears, times)
         self._executor.interface.set_split_table(table)
         self._engine.split_table = table
 

@@ -28,7 +28,7 @@ from bench.served import settings
 from bench.served.repository import add_floor
 from bench.served.server import DifferentDeviceError, serve
 from bench.served.settings import RefusedError
-from ge_core.compiler.atc import AtcError, CompileError
+from ge_core.compiler import AtcError, CompileError
 from ge_core.server.tritonserver import ServerError
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
