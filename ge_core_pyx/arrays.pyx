@@ -13,7 +13,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
 from libc.stdint cimport int64_t
 
-from ge_core_pyx.dlpack cimport ge_dl_managed, ge_dl_tensor, on_host, type_name
+from ge_core_pyx.dlpack cimport ge_dl_managed, ge_dl_tensor, check_dims, on_host, type_name
 
 import math
 
@@ -105,6 +105,7 @@ cdef object from_capsule(capsule):
     row = next((row for row in dtypes.TABLE if row.dlpack == code), None)
     if row is None or tensor.dtype.lanes != 1:
         raise ValueError(f"expected a DLPack type ge_core serves, got code {code[0]} with {code[1]} bits")
+    check_dims(tensor)
     itemsize = row.itemsize
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     strides = None
@@ -219,6 +220,7 @@ cdef class InputLayout:
             or tensor.strides != NULL or not on_host(tensor.device.device_type)
         ):
             return False
+        check_dims(tensor)
         for i in range(tensor.ndim):
             nbytes *= tensor.shape[i]
         ge_core_fill(view, capsule, <char*>tensor.data + tensor.byte_offset, nbytes, tensor.ndim, tensor.shape)
@@ -281,6 +283,7 @@ cdef class OutputTarget:
         tensor = &managed.tensor
         if not on_host(tensor.device.device_type) or tensor.strides != NULL or tensor.dtype.lanes != 1:
             raise ValueError("expected a contiguous DLPack tensor in host memory")
+        check_dims(tensor)
         self.ptr = <char*>tensor.data + tensor.byte_offset
         self.dtype = type_name(tensor)
         self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))

@@ -228,12 +228,12 @@ cdef class Batch:
         gear = self._gear()
         if inputs is None or inputs.filled != slot.n_inputs or (inputs.rows == 0) != (self.rows == 0):
             raise ValueError("the request was not made for this batch's model")
-        if count < 0:
+        if count == -1:
             count = inputs.rows
-        if row < 0 or first < 0 or count > inputs.rows - first or count > self.rows - row:
+        if row < 0 or first < 0 or count < 0 or count > inputs.rows - first or count > self.rows - row:
             raise ValueError(
-                f"rows {first}..{first + count} of a request of {inputs.rows} do not fit from row {row} on in a batch "
-                f"of {self.rows}"
+                f"{count} rows from row {first} on of a request of {inputs.rows} do not fit from row {row} on in a "
+                f"batch of {self.rows}"
             )
         if self.rows == 0:
             for i in range(slot.n_inputs):
@@ -254,21 +254,27 @@ cdef class Batch:
     ) except *:
         """What get() copies."""
         cdef Tensor* tensor
-        cdef size_t nbytes, offset
+        cdef size_t nbytes = 0
+        cdef bint fits
         self.alive()
         if target is None or not 0 <= index < self.slot.n_outputs:
             raise ValueError(f"output {index} into {target}: this model has {self.slot.n_outputs} outputs")
         tensor = &self._gear().outputs[index]
-        if count < 0:
+        if count == -1:
             count = self.rows
-        nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
-        offset = at * tensor.row_nbytes
-        if row < 0 or at < 0 or row + count > self.rows or <Py_ssize_t>(offset + nbytes) > target.nbytes:
-            raise ValueError(
-                f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
-                f"{target.nbytes} bytes"
+        # Compared by differences and quotients: sums and products of a caller's numbers may wrap.
+        fits = 0 <= count <= self.rows and 0 <= row <= self.rows - count and at >= 0
+        if fits:
+            nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
+            fits = nbytes <= <size_t>target.nbytes and (
+                at == 0 or tensor.row_nbytes == 0 or <size_t>at <= (target.nbytes - nbytes) // tensor.row_nbytes
             )
-        return OutputCopy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
+        if not fits:
+            raise ValueError(
+                f"output {index}: {count} rows from row {row} on of a batch of {self.rows} do not fit from row {at} on "
+                f"in {target.nbytes} bytes"
+            )
+        return OutputCopy(target.ptr + at * tensor.row_nbytes, tensor.offset + row * tensor.row_nbytes, nbytes)
 
     def get(self, int index, OutputTarget target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
         """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
@@ -447,7 +453,9 @@ def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Ba
     try:
         if len(puts) == 1:
             inputs, row, first, count = puts[0]
-            if row == 0 and count == rows and first + count <= inputs.rows:
+            if inputs is None:
+                raise ValueError("launch: expected RequestInputs, got None")
+            if row == 0 and count == rows and 0 <= first <= inputs.rows - count:
                 batch._start(inputs, first, copy_back)    # which may copy and send it in pieces
                 return batch
         for inputs, row, first, count in puts:

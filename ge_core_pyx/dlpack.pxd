@@ -44,4 +44,5 @@ cdef extern from *:
 
 
 cdef bint on_host(int device_type) noexcept
+cdef int check_dims(ge_dl_tensor* tensor) except -1
 cdef str type_name(ge_dl_tensor* tensor)

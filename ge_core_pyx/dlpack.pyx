@@ -7,10 +7,25 @@ from libc.stdint cimport int64_t
 
 from ge_core_pyx import dtypes
 
+cdef int64_t MOST_NBYTES = <int64_t>1 << 62
+
 
 cdef bint on_host(int device_type) noexcept:
     """Whether the host can read memory of a DLPack device type: CPU, and pinned memory of CUDA and ROCm."""
     return device_type in (1, 3, 11)
+
+
+cdef int check_dims(ge_dl_tensor* tensor) except -1:
+    """A ValueError for a tensor that no memory can hold: negative dims, or more bytes than can be addressed."""
+    cdef int64_t nbytes = (tensor.dtype.bits + 7) // 8
+    cdef int i
+    for i in range(tensor.ndim):
+        if tensor.shape[i] < 0:
+            raise ValueError(f"expected dims of 0 or more in a DLPack tensor, got {tensor.shape[i]}")
+        if tensor.shape[i] != 0 and nbytes > MOST_NBYTES // tensor.shape[i]:
+            raise ValueError(f"expected a DLPack tensor of at most 2**62 bytes, got {tensor.shape[i]} × {nbytes} and more")
+        nbytes *= tensor.shape[i]
+    return 0
 
 
 cdef str type_name(ge_dl_tensor* tensor):

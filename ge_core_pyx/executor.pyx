@@ -10,7 +10,7 @@ from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork
 from ge_core_pyx.arrays cimport buffers, release_buffers
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.future cimport Future, SubmittedChunk, submitted
+from ge_core_pyx.future cimport Submission, SubmittedChunk, future_of, submitted
 from ge_core_pyx.range_slot cimport RangeSlot
 from ge_core_pyx.requests cimport ModelInterface, RequestInputs, bits_of
 from ge_core_pyx.slot cimport (
@@ -54,6 +54,7 @@ cdef extern from *:
 cdef int MOST_SAMPLES = 4096
 cdef int SIGNAL_CHECK_MS = 100         # how often a thread that waits for a slot lets Python handle signals
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
+cdef int _device_limit = 0             # that limit in ms as it was set last; 0: the device's largest
 
 
 @cython.final
@@ -139,9 +140,7 @@ cdef class Executor:
         if self.executions == NULL:
             raise MemoryError()
         _open.add(self)
-        limits = [executor.execute_limit() for executor in _open if not executor.closed]
-        if min(limits) > 0:            # the device's own limit is one for the process
-            api.aclrtSetOpExecuteTimeOutWithMs(max(limits))
+        _set_device_limit()
 
     def execute_limit(self) -> int:
         return self.execute_timeout_ms
@@ -302,6 +301,8 @@ cdef class Executor:
                         with nogil:
                             found = self.pool.wait(&waiter, left)
                         PyErr_CheckSignals()
+                        if found == NULL:
+                            self._give_up_failed()
                 except BaseException:
                     if found == NULL:
                         found = self.pool.leave(&waiter)
@@ -312,6 +313,14 @@ cdef class Executor:
                 settled = self._settled(<Slot>found)
             if settled:
                 return <Slot>found
+
+    def _give_up_failed(self):
+        """Futures that failed and that nobody asks give their slots to those who wait."""
+        for device in self.devices:
+            for slot in list((<DeviceSlots>device).slots):
+                submission = (<Slot>slot).submission()
+                if submission is not None:
+                    submission.give_up_failed()
 
     def _refuse_to_wait(self):
         count = self.slots_per_device * len(self.devices)
@@ -525,23 +534,23 @@ cdef class Executor:
 
     cdef object _submit_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted):
         """Chunks of the request on as many slots as are free; the oldest is awaited when none is."""
-        cdef Future future = submitted(self, wanted)
+        cdef Submission submission = submitted(self, wanted)
         cdef SubmittedChunk chunk
         cdef Slot slot
         cdef Py_ssize_t first = 0
         cdef aclError rc
-        future.arrays = self.interface.empty_outputs(rows)
+        submission.arrays = self.interface.empty_outputs(rows)
         for count in self.interface.split(rows):
             slot = self.take()
-            while slot is None and future.chunks:
-                future.settle(-1)
+            while slot is None and submission.chunks:
+                submission.settle(-1)
                 slot = self.take()
             if slot is None:
                 slot = self._wait()
             chunk = SubmittedChunk.__new__(SubmittedChunk)
             chunk.slot = slot
             chunk.execution = Execution(self.gear_for(slot, count), count, first, views, False, True)
-            slot.future = weakref.ref(future)
+            slot.submission = weakref.ref(submission)
             with nogil:
                 rc = self.launch(slot, &chunk.execution)
             chunk.execution.views = NULL
@@ -550,13 +559,13 @@ cdef class Executor:
                     self.failed(slot, rc)
                 finally:
                     self.release(slot)
-            future.chunks.append(chunk)
+            submission.chunks.append(chunk)
             first += count
-        return future
+        return future_of(submission)
 
     cdef object _submit_whole(self, Py_buffer* views, list wanted):
         """A request of a model that cannot be cut by rows: of one gear's shapes, padded to one, or of a range."""
-        cdef Future future = submitted(self, wanted)
+        cdef Submission submission = submitted(self, wanted)
         cdef SubmittedChunk chunk = SubmittedChunk.__new__(SubmittedChunk)
         cdef tuple shapes = self.interface.shapes_of(views)
         cdef Slot slot
@@ -566,7 +575,7 @@ cdef class Executor:
         if chunk.crop_shapes is None:
             chunk.execution.views = views
         if self.interface.gear_shapes and chunk.crop_shapes is None:
-            future.arrays = self.interface.empty_whole(gear)
+            submission.arrays = self.interface.empty_whole(gear)
         chunk.slot = slot = self.acquire()
         try:
             if isinstance(slot, RangeSlot):
@@ -581,9 +590,9 @@ cdef class Executor:
         except BaseException:
             self.release(slot)
             raise
-        future.chunks.append(chunk)
-        slot.future = weakref.ref(future)
-        return future
+        submission.chunks.append(chunk)
+        slot.submission = weakref.ref(submission)
+        return future_of(submission)
 
     def request_inputs(self, list values, bint rows=False) -> RequestInputs:
         """See Engine.request_inputs."""
@@ -738,15 +747,15 @@ cdef class Executor:
     def close(self, wait=True):
         """See InferenceSession.close."""
         cdef DeviceSlots device
-        cdef Future future
         cdef Slot slot
         if self.closed:
             return
         self.closed = self.refusing = True
+        _set_device_limit()
         for slot in [slot for device in self.devices for slot in device.slots]:
-            future = None if slot.future is None else slot.future()
-            if future is not None:
-                future._closing(wait)
+            submission = slot.submission()
+            if submission is not None:
+                submission.close(wait)
         first = None
         for index in range(len(self.devices)):
             self.pool.set_open(index, False)
@@ -764,6 +773,19 @@ cdef class Executor:
         free(self.executions)
         free(self.samples)
         pthread_mutex_destroy(&self.sample_mutex)
+
+
+def _set_device_limit():
+    """Set the device's own operator limit, of which a process has one: the largest of the open sessions' limits.
+
+    0, where a session has none, is the largest that the device knows (CANN 8.5, aclrtSetOpExecuteTimeOutWithMs).
+    """
+    global _device_limit
+    limits = [executor.execute_limit() for executor in _open if not executor.closed]
+    wanted = max(limits) if limits and min(limits) > 0 else 0
+    if wanted != _device_limit:
+        _device_limit = wanted
+        api.aclrtSetOpExecuteTimeOutWithMs(wanted)
 
 
 def _close_quietly(slot):

@@ -11,7 +11,7 @@ cdef class SubmittedChunk:
     cdef tuple crop_shapes             # whole outputs cut back to these shapes; None: as they are
 
 
-cdef class Future:
+cdef class Submission:
     cdef Executor executor
     cdef list chunks                   # in flight, in the order they were started
     cdef list arrays                   # the outputs; None: of shapes that are known when the device is done
@@ -23,4 +23,5 @@ cdef class Future:
     cdef aclError _complete(self, SubmittedChunk chunk, int64_t timeout_ms) except? -1
 
 
-cdef Future submitted(Executor executor, list wanted)
+cdef Submission submitted(Executor executor, list wanted)
+cdef object future_of(Submission submission)

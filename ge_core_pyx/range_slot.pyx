@@ -19,6 +19,7 @@ from ge_core_pyx import dtypes, errors
 
 # An output whose bound is below this is given its memory at load; a larger or unknown one grows as it is learnt.
 cdef size_t BOUNDED_NBYTES = 16 << 20
+cdef int MOST_LEARNT = 4096            # input shapes whose output sizes are remembered
 
 
 @cython.final
@@ -272,11 +273,17 @@ cdef class RangeSlot(Slot):
             with nogil:
                 rc = api.aclrtSynchronizeStream(self.stream.handle)
             check(rc, b"aclrtSynchronizeStream")
-            self.learnt_sizes[self.shapes] = sizes
+            self._remember(sizes)
         finally:
             for address in allocated:
                 if address:
                     api.aclrtFree(<void*><size_t>address)
+
+    def _remember(self, sizes):
+        """Output sizes for these input shapes; of the shapes seen longest ago they are forgotten."""
+        while len(self.learnt_sizes) >= MOST_LEARNT:
+            self.learnt_sizes.pop(next(iter(self.learnt_sizes)), None)
+        self.learnt_sizes[self.shapes] = sizes
 
     def close(self):
         """See Slot.close."""

@@ -85,7 +85,7 @@ cdef class Slot:
     cdef int timeout_ms
     cdef int64_t started_ns            # when the batch in flight began
     cdef bint closing
-    cdef object future                 # weak reference to the Future that started it
+    cdef object submission             # weak reference to the Submission that started it; else returns None
     cdef bint in_flight                # work was queued and not awaited yet
     cdef bint failed
     cdef aclError noticed              # what done() met and finish() must report

@@ -19,10 +19,12 @@ from ge_core_pyx.budget import block_nbytes, charged, gear_block_nbytes
 
 DRAIN_MS = 2000                        # how long a failed slot's stream may take to end its queued work
 cdef int DRAIN_WAITS = 8
+cdef int MOST_DIMS = 128              # of an aclmdlIODims
 cdef size_t PIECE_NBYTES = 256 << 10   # inputs of two such pieces or more are copied piece by piece
 cdef size_t FIRST_NBYTES = 96 << 10
 
 KINDS = {"static": STATIC, "batch": BATCH, "image_size": IMAGE_SIZE, "dims": DIMS, "range": RANGE}
+cdef object _nobody = type(None)       # called, it returns None
 cdef list _abandoned = []              # slots whose device work never ended: freeing their memory could corrupt it
 
 
@@ -53,6 +55,7 @@ cdef class Slot:
     def __init__(self, Context context not None, str path not None, sizes, DeviceBuffer weights, int timeout_ms):
         cdef int i
         self.context = context
+        self.submission = _nobody
         self.timeout_ms = timeout_ms
         self.current = -1
         self.model = Model(context, path, sizes, weights)
@@ -106,6 +109,11 @@ cdef class Slot:
         elif self.kind == IMAGE_SIZE:
             gear.sizes[0], gear.sizes[1] = size
         elif self.kind == DIMS:
+            if sum(map(len, shapes)) > MOST_DIMS:
+                raise errors.UnsupportedError(
+                    f"{self.model.path}: the inputs have {sum(map(len, shapes))} dims together; AscendCL's "
+                    f"aclmdlSetInputDynamicDims takes at most {MOST_DIMS} (ACL_MAX_DIM_CNT)"
+                )
             gear.dims = <aclmdlIODims*>PyMem_Calloc(1, sizeof(aclmdlIODims))
             if gear.dims == NULL:
                 raise MemoryError()
