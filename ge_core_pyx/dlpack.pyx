@@ -23,7 +23,7 @@ cdef int check_dims(ge_dl_tensor* tensor) except -1:
         if tensor.shape[i] < 0:
             raise ValueError(f"expected dims of 0 or more in a DLPack tensor, got {tensor.shape[i]}")
         if tensor.shape[i] != 0 and nbytes > MOST_NBYTES // tensor.shape[i]:
-            raise ValueError(f"expected a DLPack tensor of at most 2**62 bytes, got {tensor.shape[i]} × {nbytes} and more")
+            raise ValueError(f"expected a DLPack tensor below 2**62 bytes, got {tensor.shape[i]} × {nbytes} or more")
         nbytes *= tensor.shape[i]
     return 0
 
