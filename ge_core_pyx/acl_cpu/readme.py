@@ -15,7 +15,10 @@ MARK = re.compile(r"(?:ACL_CPU_ENTRY(?:_OR)?\(|(?:enter|count_call)\(k_)(\w+)[^\
 GETTER = re.compile(r"^EXCEPTION_GETTER\((\w+),", re.M)
 ROW = re.compile(r"X\((V8|V9), (RT|MDL), (.+?), (acl\w+), \(")
 AREAS = {
-    "rt/device.cpp": "The process, devices, contexts",
+    "rt/process.cpp": "The process",
+    "rt/device.cpp": "Devices",
+    "rt/context.cpp": "Contexts",
+    "rt/options.cpp": "Options",
     "rt/stream.cpp": "Streams",
     "rt/event.cpp": "Events",
     "rt/memory.cpp": "Memory",
