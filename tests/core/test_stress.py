@@ -86,7 +86,7 @@ class Storm:
                 self.done[type(error).__name__] += 1
                 if not tolerable(error):
                     self.wrong.append(error)
-                if isinstance(error, ge_core.UnsupportedError):
+                if isinstance(error, ge_core.NotRunningError):
                     self.recover(session)
 
     def recover(self, session):
@@ -124,7 +124,7 @@ def tolerable(error):
         return error.code in CODES and "injected fault" in error.message
     if isinstance(error, concurrent.futures.CancelledError):
         return True
-    if isinstance(error, ge_core.UnsupportedError):  # the slot that would replace a failed one failed too
+    if isinstance(error, ge_core.NotRunningError):  # the slot that would replace a failed one failed too
         return faults.UNHEALTHY in str(error) and "injected fault" in str(error)
     return isinstance(error, RuntimeError) and "is closed" in str(error)
 
