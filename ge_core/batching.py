@@ -11,7 +11,7 @@ class Part(NamedTuple):
     request: int  # position of the request in the call
     start: int  # the first of its rows in this part
     row: int  # where that row lies in the execution
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
 
 
 class Execution(NamedTuple):
@@ -53,7 +53,9 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
         Every row of every request exactly once.
     """
     largest = gears[-1]
-    executions, parts, used = [], [], 0
+    executions: list[Execution] = []
+    parts: list[Part] = []
+    used = 0
 
     def flush():
         nonlocal parts, used
@@ -91,7 +93,7 @@ def plan_by_cuts(rows: Sequence[int], gears: Sequence[int], cuts: Sequence[Seque
     """
     full, rest = divmod(sum(rows), gears[-1])
     executions, request, start = [], 0, 0
-    for size in [*cuts[gears[-1]] * full, *cuts[rest]]:
+    for size in [*list(cuts[gears[-1]]) * full, *cuts[rest]]:
         parts, row = [], 0
         while row < size:
             count = min(size - row, rows[request] - start)
