@@ -17,7 +17,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
-MODULES = ["acl", "arrays", "feeds", "device", "watchdog", "memory", "model", "slot", "executor", "batch"]
+MODULES = ["acl", "dlpack", "arrays", "requests", "device", "watchdog", "memory", "model", "slot", "executor", "batch"]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,

@@ -8,14 +8,9 @@ Importing it opens no library and no device.
 """
 
 from ge_core._version import __version__
-from ge_core.session import (
-    InferenceSession,
-    ModelDescription,
-    RuntimeInfo,
-    describe_model,
-    device_usage,
-    runtime_info,
-)
+from ge_core.description import ModelDescription, describe_model
+from ge_core.runtime import RuntimeInfo, device_usage, runtime_info
+from ge_core.session import InferenceSession
 from ge_core_pyx.batch import Batch
 from ge_core_pyx.errors import (
     AclError,

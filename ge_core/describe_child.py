@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ge_core._version import __version__
-from ge_core.session import ModelDescription, describe_model
+from ge_core.description import ModelDescription, describe_model
 from ge_core_pyx.errors import ModelFileError
 
 TIME_LIMIT_S = 20

@@ -4,139 +4,14 @@ import operator
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ge_core import batching
-from ge_core_pyx import batch, device, errors, executor, feeds, model, om
-
-
-@dataclass(frozen=True)
-class RuntimeInfo:
-    """What runs in this process; see runtime_info()."""
-
-    kind: str
-    libraries: tuple[str, ...]
-    cann_version: str
-    soc_name: str
-    device_count: int
-
-    @property
-    def label(self) -> str:
-        """The device in words; the CPU implementation is never mistaken for an NPU."""
-        if self.kind == "cpu":
-            return f"CPU implementation of AscendCL (imitates {self.soc_name}; not an NPU)"
-        return f"NPU {self.soc_name}"
-
-
-def runtime_info(runtime: str | None = None) -> RuntimeInfo:
-    """Open the runtime, if the process has not yet, and say what it is.
-
-    Parameters
-    ----------
-    runtime : str, optional
-        ``npu`` or ``cpu``; default GE_CORE_RUNTIME, else ``npu``.
-
-    Raises
-    ------
-    AclLoadError
-        No usable library or device; the text names what was tried and how to ask for the CPU implementation.
-    """
-    opened = device.open_runtime(runtime)
-    return RuntimeInfo(opened.kind, opened.files, opened.cann_version(), opened.soc_name, opened.device_count)
-
-
-def device_usage(device_id: int = 0, runtime: str | None = None) -> dict:
-    """How busy and how full a device is, all processes counted.
-
-    Returns
-    -------
-    dict
-        ``cube_percent``, ``vector_percent``, ``aicpu_percent`` (None where the device does not tell), ``memory_free``
-        and ``memory_total`` in bytes.
-    """
-    opened = device.open_runtime(runtime)
-    context = device.Context(opened, device_id)
-    try:
-        free, total = context.memory_info()
-    finally:
-        context.close()
-    return {**opened.utilization(device_id), "memory_free": free, "memory_total": total}
-
-
-@dataclass(frozen=True)
-class ModelDescription(model.Description):
-    """What an om declares (reserved inputs hidden), and which file and runtime said so."""
-
-    path: str
-    runtime: str
-    soc: str
-
-    def to_dict(self) -> dict:
-        """Plain types for JSON; unknown dims are -1."""
-        result = asdict(self)
-        for tensors in (result["inputs"], result["outputs"]):
-            for tensor in tensors:
-                tensor["shape"] = [-1 if dim is None else dim for dim in tensor["shape"]]
-        return result
-
-    @classmethod
-    def from_dict(cls, values: dict) -> "ModelDescription":
-        """The inverse of to_dict()."""
-        values = {key: _tuples(value) for key, value in values.items()}
-        for key in ("inputs", "outputs"):
-            values[key] = tuple(
-                model.TensorSpec(**tensor | {"shape": tuple(None if dim == -1 else dim for dim in tensor["shape"])})
-                for tensor in values[key]
-            )
-        return cls(**values)
-
-
-def _tuples(value):
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
-
-
-def _checked(path: os.PathLike | str, runtime: str) -> str:
-    """The absolute path, after the checks that AscendCL does badly: what is there, and whom it was made for."""
-    absolute = os.path.abspath(os.fsdecode(path))
-    _inside_roots(absolute)
-    om.check(absolute, runtime)
-    return absolute
-
-
-def _inside_roots(path: str) -> None:
-    roots = os.environ.get("GE_CORE_MODEL_ROOTS")
-    if not roots:
-        return
-    real = Path(path).resolve()
-    if not any(real.is_relative_to(Path(root).resolve()) for root in roots.split(os.pathsep) if root):
-        raise errors.ModelFileError(f"{path} is outside the folders that GE_CORE_MODEL_ROOTS allows ({roots})")
-
-
-def describe_model(path: os.PathLike | str, runtime: str | None = None, device_id: int = 0) -> ModelDescription:
-    """Read what an om declares without loading it onto the device. Blocks while the file is read.
-
-    Raises
-    ------
-    ModelFileError
-        The file is missing, damaged, or made for the other runtime.
-    AclLoadError, AclError
-        No runtime, or AscendCL refused the file.
-    """
-    opened = device.open_runtime(runtime)
-    absolute = _checked(path, opened.kind)
-    context = device.Context(opened, device_id)
-    try:
-        declared = model.describe(context, absolute)
-    finally:
-        context.close()
-    return _described(declared, absolute, opened)
-
-
-def _described(declared, path, opened):
-    return ModelDescription(
-        *(getattr(declared, name) for name in declared.__dataclass_fields__), path, opened.kind, opened.soc_name
-    )
+from ge_core.description import checked_path, described
+from ge_core.engine import Engine
+from ge_core_pyx import batch, device, executor, model
 
 
 class InferenceSession:
@@ -177,8 +52,6 @@ class InferenceSession:
         Bytes taken on each device; None for range models, which grow.
     output_axes : dict
         As given, by the names of get_outputs() and get_inputs().
-    cuts : list of list of int, or None
-        With ``gear_plan="time"``: entry n, how n rows are cut into executions.
 
     Raises
     ------
@@ -203,14 +76,14 @@ class InferenceSession:
         *,
         runtime: str | None = None,
         device_id: int | None = None,
-        device_ids=None,
+        device_ids: Sequence[int] | None = None,
         slots: int = 1,
         submit_timeout_ms: int | None = None,
         execute_timeout_ms: int | None = None,
-        output_axes=None,
-        pad_value=0,
+        output_axes: Mapping[str, Mapping[int, tuple[str, int]]] | None = None,
+        pad_value: float | Mapping[str, float] = 0,
         gear_plan: str = "smallest",
-        gear_times_ms=None,
+        gear_times_ms: Sequence[float] | None = None,
     ):
         slots = _integer("slots", slots)
         ids = _devices(device_id, device_ids)
@@ -221,11 +94,11 @@ class InferenceSession:
             _timeout("execute_timeout_ms", execute_timeout_ms),
         )
         opened = device.open_runtime(runtime)
-        absolute = _checked(path, opened.kind)
-        self.cuts = None
+        absolute = checked_path(path, opened.kind)
         self._executor = executor.Executor(opened, ids, absolute, slots, *limits)
+        self._engine = Engine(self._executor)
         try:
-            self.description = _described(self._executor.description, absolute, opened)
+            self.description = described(self._executor.description, absolute, opened)
             self.output_axes, pads = _padding(self.description, output_axes, pad_value)
             self._executor.set_padding(self.output_axes, pads)
             if gear_plan == "time":
@@ -247,8 +120,9 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        self.cuts = batching.cuts(gears, times)
-        self._executor.set_cuts(self.cuts)
+        table = batching.cuts(gears, times)
+        self._executor.set_split_table(table)
+        self._engine.split_table = table
 
     def _time(self, rows, repeats=3):
         with self.borrow(rows) as borrowed:
@@ -268,7 +142,7 @@ class InferenceSession:
         """The model's outputs (name, dtype, shape with None for what gears or ranges decide)."""
         return list(self.description.outputs)
 
-    def run(self, output_names, inputs: dict) -> list:
+    def run(self, output_names: Sequence[str] | str | None, inputs: Mapping[str, Any]) -> list[np.ndarray]:
         """Run on host arrays and return arrays that the caller owns. Blocks until the device is done.
 
         Parameters
@@ -292,16 +166,15 @@ class InferenceSession:
         """
         return self._executor.run(output_names, inputs)
 
-    def submit(self, inputs: dict, output_names=None) -> executor.Future:
+    def submit(self, inputs: Mapping[str, Any], output_names: Sequence[str] | str | None = None) -> executor.Future:
         """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or
-        the future died, so results must be taken. Arguments and errors are those of run(); a Feed of stage() is taken
-        in place of the dict.
+        the future died, so results must be taken. Arguments and errors are those of run().
         """
         return self._executor.submit(output_names, inputs)
 
-    def borrow(self, rows: int | None = None, shapes=None) -> batch.Batch:
+    def borrow(self, rows: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> batch.Batch:
         """Borrow a slot: fill pinned views, run, read pinned views, without a copy.
 
         Parameters
@@ -312,57 +185,6 @@ class InferenceSession:
             Instead of rows, for models with other gears or ranges.
         """
         return batch.Batch(self._executor, rows, shapes)
-
-    def stage(self, values: list, rows: bool = False) -> feeds.Feed:
-        """Check one request's inputs and hold them, without a copy, for `Batch.put` (requests gathered in one batch) or
-        submit().
-
-        Parameters
-        ----------
-        values : list of ndarray, buffer or DLPack capsule
-            In the order of get_inputs(). They must not change until they were put.
-        rows : bool
-            For gears whose trailing dims vary: whether axis 0 of every input is the batch. Other models know.
-
-        Raises
-        ------
-        ValueError
-            A wrong dtype or shape, or inputs with different numbers of rows.
-        """
-        return self._executor.stage(values, rows)
-
-    def launch(self, rows: int, puts, gear: int = -1) -> batch.Batch:
-        """Borrow a batch of `rows`, `Batch.put` each (feed, row, first, count) of `puts`, start it and return it.
-
-        Blocks while no slot is free, at most `submit_timeout_ms`. `Batch.collect` is its other half.
-
-        Parameters
-        ----------
-        rows : int
-            0 for whole tensors.
-        puts : sequence of (Feed, int, int, int)
-        gear : int
-            Which entry of `gear_shapes` to run; default: by rows, the smallest that holds them.
-        """
-        return batch.launch(self._executor, rows, puts, gear)
-
-    @property
-    def gear_shapes(self) -> tuple:
-        """The shapes of (inputs, outputs) of each gear; empty for range models."""
-        return tuple(self._executor.devices[0].slots[0].gears)
-
-    def register_memory(self, array) -> batch.Registration:
-        """Let devices read and write a long-lived array, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
-
-        run() and launch() then skip the copy into pinned memory for inputs that lie in it and fill their gear, and
-        `Batch.collect` the copy out for targets that lie in it. Elsewhere nothing changes; `.direct` says which.
-        Close the registration before the memory goes. Not tried on an NPU.
-
-        Parameters
-        ----------
-        array : writable C-contiguous ndarray or buffer
-        """
-        return batch.Registration(self._executor, array)
 
     def recover(self) -> None:
         """After a device error made the session unhealthy: rebuild its slots, where AscendCL allows that.
@@ -375,39 +197,6 @@ class InferenceSession:
             The work that failed has not ended yet, or the device's error is one after which the process must end.
         """
         self._executor.recover()
-
-    def native_handles(self, rows: int = 1, *, shapes: Mapping[str, Sequence[int]] | None = None) -> dict:
-        """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile.
-
-        Parameters
-        ----------
-        rows : int
-            Of the gear: the smallest that holds them.
-        shapes : mapping of str to shape, optional
-            Instead of rows, the input shapes of a gear, exactly; ValueError lists the gears when it is none.
-        """
-        return self._executor.handles(rows, shapes)
-
-    @property
-    def contexts(self) -> list:
-        """The session's ge_core_pyx.device.Context on each of its devices."""
-        return [device.context for device in self._executor.devices]
-
-    def sample_stages(self, every: int) -> None:
-        """Time the stages of every n-th batch of each slot from now on (0, the default: of none); see stages()."""
-        self._executor.sample_stages(_integer("every", every, 0))
-
-    def stages(self) -> list[dict]:
-        """The stages of the batches timed since the last call, 4096 at most.
-
-        Returns
-        -------
-        list of dict
-            ``rows``, ``gear``; ``begin_ns`` (CLOCK_MONOTONIC); on the host ``gather_ns`` (into pinned memory),
-            ``submit_ns``, ``wait_ns``, ``scatter_ns`` (out of it); on the device ``h2d_us``, ``execute_us``, ``d2h_us``
-            from events, None where the runtime has none. Range models are not timed.
-        """
-        return self._executor.stages()
 
     def stats(self) -> dict:
         """Executions (by gear), rows, padded rows, slots, health, and bytes of device and pinned memory held."""

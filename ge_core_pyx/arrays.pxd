@@ -1,4 +1,4 @@
-cdef class Source:
+cdef class InputLayout:
     cdef readonly object spec
     cdef readonly str name, full_name
     cdef readonly int ndim
@@ -14,7 +14,16 @@ cdef class Source:
     cdef int refuse(self, Py_buffer* view) except -1
 
 
+cdef class OutputTarget:
+    cdef object owner
+    cdef Py_buffer view
+    cdef char* ptr
+    cdef readonly Py_ssize_t nbytes
+    cdef public int pending_copies
+    cdef readonly str dtype
+    cdef readonly tuple shape
+
+
 cdef object view_of(owner, void* ptr, tuple shape, dtype, bint readonly)
 cdef Py_buffer* buffers(int count) except NULL
 cdef void release_buffers(Py_buffer* views, int count) noexcept
-cdef bint on_host(int device_type) noexcept

@@ -4,6 +4,7 @@ cimport cython
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS,
     PyBUF_FORMAT,
+    PyBUF_WRITABLE,
     PyBuffer_FillInfo,
     PyBuffer_Release,
     PyObject_GetBuffer,
@@ -12,7 +13,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
 from libc.stdint cimport int64_t
 
-from ge_core_pyx.dlpack cimport ge_dl_managed, ge_dl_tensor
+from ge_core_pyx.dlpack cimport ge_dl_managed, ge_dl_tensor, on_host, type_name
 
 import math
 
@@ -30,11 +31,6 @@ cdef extern from *:
     }
     """
     void ge_core_fill(Py_buffer* view, object capsule, void* ptr, Py_ssize_t nbytes, int ndim, int64_t* shape)
-
-
-cdef bint on_host(int device_type) noexcept:
-    """Whether the host can read memory of a DLPack device type: CPU, and pinned memory of CUDA and ROCm."""
-    return device_type in (1, 3, 11)
 
 
 cdef Py_buffer* buffers(int count) except NULL:
@@ -175,8 +171,8 @@ def numpy_dtype(spec):
 
 
 @cython.final
-cdef class Source:
-    """What the hot path needs to know of one input."""
+cdef class InputLayout:
+    """Name, dtype and shape of one of the model's inputs, as the hot path needs them."""
 
     def __cinit__(self, spec):
         cdef int i
@@ -241,3 +237,60 @@ cdef class Source:
         dims = ", ".join(str(view.shape[i]) for i in range(view.ndim))
         PyBuffer_Release(view)
         raise ValueError(f"input {self.name!r}: expected {self.spec}, got {self.spec.dtype}[{dims}]")
+
+
+@cython.final
+cdef class OutputTarget:
+    """Writable, C-contiguous host memory of one output, held until this dies.
+
+    Parameters
+    ----------
+    value : ndarray, or DLPack capsule
+        A capsule is looked into, not consumed.
+    owner : object, optional
+        Whatever else keeps the memory alive.
+
+    Attributes
+    ----------
+    address, nbytes : int
+    pending_copies : int
+        Copies by a device into this memory that are not known to have ended. While there are any, do not reuse it.
+    dtype : str or None
+        A name of `ge_core_pyx.dtypes`; None for a type that is not in it.
+    shape : tuple of int
+
+    Raises
+    ------
+    ValueError, BufferError
+        Not such memory.
+    """
+
+    def __cinit__(self, value, owner=None):
+        cdef ge_dl_managed* managed
+        cdef ge_dl_tensor* tensor
+        cdef int i
+        self.owner = (value, owner)
+        if not PyCapsule_IsValid(value, b"dltensor"):
+            PyObject_GetBuffer(value, &self.view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)
+            self.ptr = <char*>self.view.buf
+            self.nbytes = self.view.len
+            self.dtype = value.dtype.name
+            self.shape = value.shape
+            return
+        managed = <ge_dl_managed*>PyCapsule_GetPointer(value, b"dltensor")
+        tensor = &managed.tensor
+        if not on_host(tensor.device.device_type) or tensor.strides != NULL or tensor.dtype.lanes != 1:
+            raise ValueError("expected a contiguous DLPack tensor in host memory")
+        self.ptr = <char*>tensor.data + tensor.byte_offset
+        self.dtype = type_name(tensor)
+        self.shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+        self.nbytes = tensor.dtype.bits // 8
+        for i in range(tensor.ndim):
+            self.nbytes *= tensor.shape[i]
+
+    @property
+    def address(self) -> int:
+        return <size_t>self.ptr
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)

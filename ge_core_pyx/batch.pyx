@@ -7,9 +7,9 @@ from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclrtContext, api, usable
-from ge_core_pyx.arrays cimport Source, view_of
+from ge_core_pyx.arrays cimport InputLayout, OutputTarget, view_of
 from ge_core_pyx.executor cimport Device, Executor
-from ge_core_pyx.feeds cimport Feed, Target
+from ge_core_pyx.requests cimport RequestInputs
 from ge_core_pyx.slot cimport AWAITED, Copy, Plan, RangeSlot, Slot, Tensor
 
 import operator
@@ -20,7 +20,7 @@ from ge_core_pyx.executor import listed, whole_ms
 
 
 @cython.final
-cdef class Hold:
+cdef class Lease:
     """Keeps a slot out of the pool; it goes back when the last object that refers to this one dies."""
 
     cdef Executor executor
@@ -109,7 +109,7 @@ cdef class Batch:
     """
 
     cdef Executor executor
-    cdef Hold hold
+    cdef Lease hold
     cdef Slot slot
     cdef int plan
     cdef readonly Py_ssize_t rows
@@ -142,7 +142,7 @@ cdef class Batch:
         self.executor = executor
         self.rows = rows
         self.slot = executor.acquire()
-        self.hold = Hold.__new__(Hold, executor, self.slot)
+        self.hold = Lease.__new__(Lease, executor, self.slot)
         self.plan = executor.plan_for(self.slot, rows) if gear < 0 else gear
         if gear >= self.slot.n_plans or gear >= 0 and rows > <Py_ssize_t>self.slot.plans[gear].rows:
             raise ValueError(f"gear number {gear} of {executor.path} does not hold {rows} rows")
@@ -226,7 +226,7 @@ cdef class Batch:
         ValueError
             Wrong name, dtype or shape, or rows outside the batch.
         """
-        cdef Source source
+        cdef InputLayout source
         cdef Py_buffer view
         cdef Tensor* tensor
         cdef char* target
@@ -234,7 +234,7 @@ cdef class Batch:
         index = self.executor.input_index.get(name)
         if index is None:
             raise ValueError(f"no input {name!r}; this model has {listed(self.executor.description.inputs)}")
-        source = self.executor.sources[index]
+        source = self.executor.layouts[index]
         source.view(value, &view)
         try:
             tensor = &self.slot.plans[self.plan].inputs[<int>index]
@@ -256,13 +256,13 @@ cdef class Batch:
         finally:
             PyBuffer_Release(&view)
 
-    def put(self, Feed feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
+    def put(self, RequestInputs feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
         """Copy rows [first, first + count) of a request into rows [row, row + count) of all inputs, without the GIL.
 
         Parameters
         ----------
-        feed : Feed
-            Of this session's `stage()`.
+        feed : RequestInputs
+            Of this model's `Engine.request_inputs`.
         row, first : int
         count : int
             Default: all of the request's rows. For a model without rows leave all three out.
@@ -280,7 +280,7 @@ cdef class Batch:
         self.alive()
         plan = &slot.plans[self.plan]
         if feed is None or feed.filled != slot.n_inputs or (feed.rows == 0) != (self.rows == 0):
-            raise ValueError("the request was not staged for this batch's model")
+            raise ValueError("the request was not made for this batch's model")
         if count < 0:
             count = feed.rows
         if row < 0 or first < 0 or first + count > feed.rows or row + count > self.rows:
@@ -302,7 +302,7 @@ cdef class Batch:
                     count * row_nbytes if self.rows != 0 else tensor.nbytes,
                 )
 
-    cdef Copy _copy(self, int index, Target target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at) except *:
+    cdef Copy _copy(self, int index, OutputTarget target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at) except *:
         """What get() copies."""
         cdef Tensor* tensor
         cdef size_t nbytes, offset
@@ -321,14 +321,14 @@ cdef class Batch:
             )
         return Copy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
 
-    def get(self, int index, Target target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
+    def get(self, int index, OutputTarget target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
         """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
 
         Parameters
         ----------
         index : int
             Of the output, as the model lists them.
-        target : Target
+        target : OutputTarget
         row, at : int
         count : int
             Default: all of the batch's rows. For a model without rows leave all three out.
@@ -347,7 +347,7 @@ cdef class Batch:
         """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
 
         The device itself writes into the targets of a launched batch where all of them lie in registered memory. After
-        an error it may do so later still: `Target.awaited` says of which.
+        an error it may do so later still: `OutputTarget.pending_copies` says of which.
         """
         cdef Slot slot = self.slot
         cdef bint in_place = False
@@ -357,7 +357,7 @@ cdef class Batch:
             self.wait()
             for index, target, row, count, at in gets:
                 if in_place:
-                    (<Target>target).awaited -= 1
+                    (<OutputTarget>target).pending_copies -= 1
                 else:
                     self.get(index, target, row, count, at)
             slot.keep = None
@@ -381,7 +381,7 @@ cdef class Batch:
             slot.keep = (slot.keep, gets)
             for index, target, row, count, at in gets:
                 copy = self._copy(index, target, row, count, at)
-                (<Target>target).awaited += 1
+                (<OutputTarget>target).pending_copies += 1
                 if rc == 0:
                     with nogil:
                         rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
@@ -396,7 +396,7 @@ cdef class Batch:
             self._fail(rc)
         return in_place
 
-    cdef int _start(self, bint finish, Feed feed=None, size_t first=0, bint back=True) except -1:
+    cdef int _start(self, bint finish, RequestInputs feed=None, size_t first=0, bint back=True) except -1:
         """Queue the batch: from the pinned input, or from rows `first` on of a request. `back`: see Slot.start."""
         cdef Slot slot = self.slot
         cdef Plan* plan
@@ -502,9 +502,9 @@ cdef class Batch:
 
 
 def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Batch:
-    """See InferenceSession.launch."""
+    """See Engine.launch."""
     cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
-    cdef Feed feed
+    cdef RequestInputs feed
     cdef bint back = not executor.registered
     try:
         if len(puts) == 1:

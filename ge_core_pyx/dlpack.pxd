@@ -41,3 +41,7 @@ cdef extern from *:
         ge_dl_tensor tensor
         void* manager
         void (*deleter)(ge_dl_managed*) noexcept
+
+
+cdef bint on_host(int device_type) noexcept
+cdef str type_name(ge_dl_tensor* tensor)

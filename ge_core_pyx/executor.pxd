@@ -20,7 +20,7 @@ cdef class Executor:
     cdef readonly object description, budget
     cdef readonly bint closed
     cdef bint by_rows
-    cdef list sources, output_dtypes, cuts
+    cdef list layouts, output_dtypes, split_table
     cdef tuple output_specs
     cdef dict input_index, output_index, plans_by_shapes, output_axes, known
     cdef object condition, sizes

@@ -7,9 +7,9 @@ from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
-from ge_core_pyx.arrays cimport Source, buffers, release_buffers, view_of
+from ge_core_pyx.arrays cimport InputLayout, buffers, release_buffers, view_of
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.feeds cimport Feed
+from ge_core_pyx.requests cimport RequestInputs
 from ge_core_pyx.slot cimport SCATTERED, Plan, RangeSlot, Slot, Tensor
 
 import collections
@@ -138,7 +138,7 @@ cdef class Executor:
         slot = (<Device>self.devices[0]).slots[0]
         self.description = slot.description
         self.by_rows = self.description.max_rows > 0
-        self.sources = [Source(spec) for spec in self.description.inputs]
+        self.layouts = [InputLayout(spec) for spec in self.description.inputs]
         self.output_specs = self.description.outputs
         self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
         self.plain = all(spec.dtype != "bfloat16" for spec in self.output_specs)
@@ -368,10 +368,10 @@ cdef class Executor:
 
     cdef int _views(self, dict feeds, Py_buffer* views, int* filled) except -1:
         """A C-contiguous view of every input, of the right dtype and rank."""
-        cdef Source source
-        if len(feeds) != len(self.sources):
+        cdef InputLayout source
+        if len(feeds) != len(self.layouts):
             self._refuse_names(feeds)
-        for source in self.sources:
+        for source in self.layouts:
             value = feeds.get(source.name)
             if value is None:
                 value = feeds.get(source.full_name)
@@ -383,13 +383,13 @@ cdef class Executor:
 
     cdef Py_ssize_t _rows_of(self, Py_buffer* views) except -1:
         """The rows of a request, the same for every input."""
-        cdef Source source
+        cdef InputLayout source
         cdef int i = 0
-        for source in self.sources:
+        for source in self.layouts:
             source.check_row(&views[i])
             if views[i].shape[0] != views[0].shape[0]:
                 raise ValueError(
-                    f"input {source.name!r} has {views[i].shape[0]} rows, but {(<Source>self.sources[0]).name!r} has "
+                    f"input {source.name!r} has {views[i].shape[0]} rows, but {(<InputLayout>self.layouts[0]).name!r} has "
                     f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
                 )
             i += 1
@@ -444,13 +444,13 @@ cdef class Executor:
         if acl.forked or self.refusing:
             self._refuse()
         wanted = self._wanted(names)
-        views = buffers(len(self.sources))
+        views = buffers(len(self.layouts))
         try:
             self._views(feeds, views, &filled)
             if self.max_rows == 0:
                 return self._submit_whole(views, wanted).result()
             rows = self._rows_of(views)
-            if rows <= self.max_rows and self.cuts is None:
+            if rows <= self.max_rows and self.split_table is None:
                 arrays = self._run_part(views, rows)
                 return arrays if wanted is None else [arrays[i] for i in wanted]
             return self._submit_rows(views, rows, wanted).result()
@@ -465,13 +465,13 @@ cdef class Executor:
         if acl.forked or self.refusing:
             self._refuse()
         wanted = self._wanted(names)
-        if type(inputs) is Feed:
-            views = (<Feed>inputs).views
+        if type(inputs) is RequestInputs:
+            views = (<RequestInputs>inputs).views
             if self.description.max_rows == 0:
                 return self._submit_whole(views, wanted)
             return self._submit_rows(views, self._rows_of(views), wanted)
         feeds = inputs if type(inputs) is dict else _mapping(inputs)
-        views = buffers(len(self.sources))
+        views = buffers(len(self.layouts))
         try:
             self._views(feeds, views, &filled)
             if self.max_rows == 0:
@@ -532,14 +532,14 @@ cdef class Executor:
         return 0
 
     def sample_stages(self, int every):
-        """See InferenceSession.sample_stages."""
+        """See Engine.sample_stages."""
         cdef Device device
         for device in self.devices:
             for slot in device.slots:
                 slot.sample(every)
 
-    def stages(self) -> list:
-        """See InferenceSession.stages."""
+    def stage_samples(self) -> list:
+        """See Engine.stage_samples."""
         taken = []
         while self.samples:
             taken.append(self.samples.popleft())
@@ -595,8 +595,8 @@ cdef class Executor:
         """How many rows each execution of a request takes."""
         cdef Py_ssize_t largest = self.max_rows
         full, rest = divmod(rows, largest)
-        if self.cuts is not None:
-            return self.cuts[largest] * full + self.cuts[rest]
+        if self.split_table is not None:
+            return self.split_table[largest] * full + self.split_table[rest]
         return [largest] * full + ([rest] if rest else [])
 
     def set_padding(self, dict output_axes, dict pad_values):
@@ -608,9 +608,9 @@ cdef class Executor:
             for slot in device.slots:
                 slot.set_pads(self.pads)
 
-    def set_cuts(self, cuts):
-        """`cuts[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
-        self.cuts = cuts
+    def set_split_table(self, table):
+        """`table[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
+        self.split_table = table
 
     cdef Future _submit_whole(self, Py_buffer* views, list wanted):
         """A request of a model that cannot be cut by rows: of one gear's shapes, padded to one, or of a range."""
@@ -619,7 +619,7 @@ cdef class Executor:
         cdef Slot slot
         cdef aclError rc
         cdef int i
-        shapes = tuple(shape_of(&views[i]) for i in range(len(self.sources)))
+        shapes = tuple(shape_of(&views[i]) for i in range(len(self.layouts)))
         part.plan, part.cut = self._place(shapes)
         slot = self.acquire()
         part.slot = slot
@@ -712,9 +712,9 @@ cdef class Executor:
         """Whether the device may read and write there."""
         return any(first <= address and address + nbytes <= last for first, last in self.registered)
 
-    def stage(self, list values, bint rows=False) -> Feed:
-        """See InferenceSession.stage."""
-        return Feed.__new__(Feed, self.sources, values, rows or self.by_rows)
+    def request_inputs(self, list values, bint rows=False) -> RequestInputs:
+        """See Engine.request_inputs."""
+        return RequestInputs.__new__(RequestInputs, self.layouts, values, rows or self.by_rows)
 
     def handles(self, size_t rows, shapes=None) -> dict:
         """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""

@@ -22,6 +22,7 @@ from bench.measure.records import Record, Report
 from bench.models.presets import Case
 from bench.served import settings
 from bench.served.settings import Setting
+from ge_core.engine import engine_of
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
@@ -152,20 +153,22 @@ def preferred_rows(gears: list[Gear]) -> tuple[int, ...]:
 def gear_times(session, case: Case) -> list[Gear]:
     """Measure every gear of an idle session; a model without rows has one."""
     found = []
-    session.sample_stages(1)
+    engine_of(session).sample_stages(1)
     description = session.description
     by_batch = description.gear_kind == "batch" and description.max_rows
     for rows in description.gears if by_batch else (max(description.max_rows, 1),):
         inputs = case.rows(rows)
         once = stats.timed(lambda inputs=inputs: session.run(None, inputs))
         first_s = min(once(), once()) / 1e9
-        session.stages()
+        engine_of(session).stage_samples()
         count = max(5, min(SAMPLES, int(SAMPLE_SECONDS / first_s)))
         times = [once() for _ in range(count)]
-        engine = [sample["execute_us"] for sample in session.stages() if sample["execute_us"] is not None]
+        engine = [
+            sample["execute_us"] for sample in engine_of(session).stage_samples() if sample["execute_us"] is not None
+        ]
         run_ms = stats.percentile(times, 50) / 1e6
         found.append(Gear(rows, round(run_ms, 4), round(float(np.median(engine)) / 1e3 if engine else run_ms, 4)))
-    session.sample_stages(0)
+    engine_of(session).sample_stages(0)
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.models.presets import Case, random_inputs
+from ge_core.engine import engine_of
 from ge_core_pyx import model
 
 LONGEST_FACTOR = 2  # requests of more rows than the largest gear are cut
@@ -24,8 +25,8 @@ def handles(session, feeds: dict[str, np.ndarray]) -> dict:
     """Return the session's native handles for these inputs; for rows beyond the largest gear, those of that."""
     description = session.description
     if description.max_rows or description.gear_kind == "range":
-        return session.native_handles(len(next(iter(feeds.values()))) if description.max_rows else 1)
-    return session.native_handles(shapes={name: array.shape for name, array in feeds.items()})
+        return engine_of(session).native_handles(len(next(iter(feeds.values()))) if description.max_rows else 1)
+    return engine_of(session).native_handles(shapes={name: array.shape for name, array in feeds.items()})
 
 
 def ways(session) -> list[tuple[str, Callable[[dict], object]]]:

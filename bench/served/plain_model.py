@@ -11,6 +11,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 import ge_core
+from ge_core.engine import engine_of
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 
@@ -22,7 +23,7 @@ class TritonPythonModel:
         self.session = ge_core.InferenceSession(om, runtime=runtime, device_id=int(device))
         self.about = self.session.description
         self.gears = self.about.gears if self.about.gear_kind == "batch" else (self.about.max_rows,)
-        self.libraries = [ctypes.CDLL(path) for path in self.session.native_handles(1)["library"]]
+        self.libraries = [ctypes.CDLL(path) for path in engine_of(self.session).native_handles(1)["library"]]
 
     def execute(self, requests):
         inputs = {}
@@ -42,7 +43,7 @@ class TritonPythonModel:
     def run(self, inputs, rows):
         """Each output of the smallest gear that holds the rows, and how many of its rows belong to one of the input."""
         gear = next(gear for gear in self.gears if gear >= rows)
-        handles = self.session.native_handles(gear)
+        handles = engine_of(self.session).native_handles(gear)
         self.call("aclrtSetCurrentContext", handles["context"])
         for name, offset, nbytes in handles["inputs"]:
             array = inputs[name]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ge_core.engine import engine_of
+
 STEPS = ("h2d", "execute", "d2h", "gather", "scatter")  # of sampled executions alone
 FIELDS = ("begin", "end", "run", "sampled", *STEPS)
 ROWS = 1 << 16
@@ -95,7 +97,7 @@ def model(path: str) -> type:
                 self._model.close()
                 raise ValueError('the clocks time `responses: "returned"` alone: a sent answer outlasts its execution')
             self._session = self._model._session
-            self._session.sample_stages(EVERY)
+            engine_of(self._session).sample_stages(EVERY)
             self._model._session = Timed(self._session, self._now)
 
         def execute(self, requests):
@@ -104,7 +106,7 @@ def model(path: str) -> type:
             responses = self._model.execute(requests)
             end = time.perf_counter_ns()
             self._now.update({"begin": begin, "end": end})
-            if (self._row + 1) % EVERY == 0 and (samples := self._session.stages()):
+            if (self._row + 1) % EVERY == 0 and (samples := engine_of(self._session).stage_samples()):
                 self._now.update(steps(samples[-1], self._now["began"], self._now["ended"]), sampled=1)
             self._log[self._row % ROWS] = [self._now[field] for field in FIELDS]
             self._row += 1

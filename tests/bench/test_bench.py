@@ -23,6 +23,7 @@ from bench.models import networks, presets
 from bench.paths import c_path, calling, clients
 from bench.report import tables
 from bench.served import server
+from ge_core.engine import engine_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DEVICE = {"kind": "cpu", "name": "CPU implementation of AscendCL (not an NPU)", "soc": "Ascend910B3"}
@@ -440,7 +441,7 @@ def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
         calls = {}
         for path in c_path.PATHS:
             output = np.empty_like(expected)
-            calls[path] = c_path.CPath(library, session.native_handles(1), inputs, {"y": output}).once(path)
+            calls[path] = c_path.CPath(library, engine_of(session).native_handles(1), inputs, {"y": output}).once(path)
             kept = weakref.ref(output)
             del output
             assert calls[path]() > 0

@@ -14,7 +14,7 @@ import pytest
 
 from ge_core_pyx import acl
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 # Each a class of its own: refused, memory, failed, of the device itself, lost.
 CODES = (100000, 107002, 207001, 507011, 507015, 507901)
 RICH = ("batch", "unbounded")  # the kinds of most calls: every one of theirs fails once
@@ -40,7 +40,7 @@ def children(tmp_path_factory):
 
     def run(case):
         (folder / "-".join(case)).mkdir()
-        command = [sys.executable, "-W", "error", HERE / "faults.py", *case, folder / "-".join(case)]
+        command = [sys.executable, "-W", "error", SUPPORT / "faults.py", *case, folder / "-".join(case)]
         return subprocess.run(command, capture_output=True, text=True, timeout=6000)
 
     with ThreadPoolExecutor(1) as jobs:

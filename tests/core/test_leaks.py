@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oms import write_synthetic
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 TESTS = """
 import gc
@@ -73,7 +73,7 @@ def test_leaks_fail_and_garbage_does_not(tmp_path):
     shutil.copy(HERE / "conftest.py", tmp_path)
     (tmp_path / "test_inner.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE.parent), str(HERE)))}
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join((str(HERE.parent), str(HERE / "support")))}
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--tb=no", "test_inner.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     outcomes = set(re.findall(r"^(ERROR|FAILED) test_inner.py::(\w+)", done.stdout, re.MULTILINE))

@@ -14,6 +14,7 @@ from oms import numpy_name, write_shaped, write_synthetic
 
 import ge_core
 from ge_core.compiler import synthetic
+from ge_core.engine import engine_of
 from ge_core_pyx import acl, dtypes, slot
 
 ROOT = Path(__file__).parents[2]
@@ -615,7 +616,7 @@ def test_what_stands_for_an_integer_a_path_or_a_dict_is_taken(gears):
                 future.result(wrong)
         same(future.result(float("inf")), gears.expected(feeds))
     with pytest.raises(RuntimeError, match="is closed"):
-        session.native_handles(1)
+        engine_of(session).native_handles(1)
 
 
 def test_native_handles_are_of_the_gear_asked_for(gears, tmp_path):
@@ -623,17 +624,17 @@ def test_native_handles_are_of_the_gear_asked_for(gears, tmp_path):
     shaped = write_shaped(tmp_path / "dims.om", [("x", "float32", [1, -1])], [("y", "int64", [1, -1])], dims)
     with ge_core.InferenceSession(shaped.path) as session:
         for width in (4, 16, 4):
-            found = session.native_handles(shapes={"x": (1, width)})
+            found = engine_of(session).native_handles(shapes={"x": (1, width)})
             assert (found["inputs"], found["outputs"]) == ([("x", 0, 4 * width)], [("y", 0, 8 * width)])
             feeds = {"x": np.arange(width, dtype=np.float32)[None]}
             same(session.run(None, feeds), shaped.expected(feeds))
         known = r"expected the input shapes of a gear, \[\(1, 4\)\] or \[\(1, 16\)\], got \[\(1, 8\)\]"
         with pytest.raises(ValueError, match=known):
-            session.native_handles(shapes={"x": [1, 8]})
+            engine_of(session).native_handles(shapes={"x": [1, 8]})
     with ge_core.InferenceSession(gears.path) as session:
         assert (
-            session.native_handles(3)["inputs"]
-            == session.native_handles(shapes={"image": (4, 3, 5), "ids": (4, 4)})["inputs"]
+            engine_of(session).native_handles(3)["inputs"]
+            == engine_of(session).native_handles(shapes={"image": (4, 3, 5), "ids": (4, 4)})["inputs"]
         )
 
 

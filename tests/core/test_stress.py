@@ -23,6 +23,7 @@ import ge_core
 from ge_core_pyx import acl, slot
 
 ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
 THREADS = 16
 # Not of the device itself: after those a session only says so, and there would be nothing left to stress.
 CODES = (507011, 207001, 100000)
@@ -153,7 +154,8 @@ def test_a_storm(tmp_path):
     """In a process of its own: a crash is then a failed test."""
     limit = 400 + float(os.environ.get("GE_CORE_STRESS_S", "12"))
     command = [sys.executable, "-W", "error", __file__, tmp_path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit)
+    environ = os.environ | {"PYTHONPATH": str(SUPPORT)}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=limit)
     assert (done.returncode, done.stdout, done.stderr[:6000]) == (0, "", "")
 
 
@@ -181,7 +183,7 @@ threading.Thread(target=lambda: session.run(None, feeds), daemon=True).start()
 time.sleep(0.05)
 """,
     "an exception": "session = open(); future = session.submit(feeds); raise SystemExit(0)",
-    "registered memory": "session = open(); memory = session.register_memory(np.zeros(64, np.uint8))",
+    "registered memory": "session = open(); memory = engine_of(session).register_memory(np.zeros(64, np.uint8))",
     "a close at exit": "import atexit; session = open(); atexit.register(session.close); f = session.submit(feeds)",
     "work that hangs": "hooks.inject(entry='aclmdlExecuteAsync', effect='hang'); f = open().submit(feeds)",
 }
@@ -191,6 +193,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 import numpy as np
 import faults, ge_core
+from ge_core.engine import engine_of
 model = faults.Model(Path({folder!r}), {kind!r})
 hooks = faults.Faults()
 feeds = model.requests[0]
@@ -203,7 +206,7 @@ hooks.inject(entry="aclmdlExecuteAsync", effect="delay", delay_us=100_000)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("kind", ["batch", "unbounded"])
 def test_leaving_is_silent_and_quick(tmp_path, kind, ending):
-    code = PROGRAM.format(tests=str(ROOT / "tests"), folder=str(tmp_path), kind=kind) + ENDINGS[ending]
+    code = PROGRAM.format(tests=str(SUPPORT), folder=str(tmp_path), kind=kind) + ENDINGS[ending]
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -17,7 +17,9 @@ from oms import write_synthetic
 
 import ge_core
 from ge_core import batching
-from ge_core_pyx import acl, feeds, slot
+from ge_core.engine import engine_of
+from ge_core_pyx import acl, slot
+from ge_core_pyx.arrays import OutputTarget
 
 
 @pytest.fixture(scope="module")
@@ -310,8 +312,7 @@ with ge_core.InferenceSession({str(om.path)!r}, device_ids=[0, 1, 2, 3]) as sess
         want = synthetic.run(manifest, {{"x": x[row:row + 1]}})["y"]
         assert (y[row] == want[0]).all(), row
     futures = [session.submit({{"x": x[:1]}}) for _ in range(4)]
-    loads = [len(d.free) for d in session._executor.devices]
-    assert loads == [0, 0, 0, 0], loads
+    assert session.stats()["slots_free"] == 0
     [future.result() for future in futures]
 for ids in ([], [0, 0], [9], [0, 1, 2, 3, 4]):
     try:
@@ -379,7 +380,7 @@ def test_cuts(gears, times, rows, parts):
 def test_registered_memory_is_read_in_place(stand_in, om):
     memory = np.zeros((4, 6), np.float32)
     with ge_core.InferenceSession(om.path) as session:
-        with session.register_memory(memory) as registration:
+        with engine_of(session).register_memory(memory) as registration:
             assert registration.direct
             memory[:] = np.arange(24).reshape(4, 6)
             same(session.run(None, {"x": memory}), om.expected({"x": memory}))
@@ -392,7 +393,7 @@ def test_registered_memory_is_read_in_place(stand_in, om):
         frozen = memory.copy()
         frozen.flags.writeable = False
         with ge_core.InferenceSession(om.path) as session:
-            session.register_memory(frozen)
+            engine_of(session).register_memory(frozen)
 
 
 @patient
@@ -424,7 +425,7 @@ class TestLaunchedInPlace:
     @staticmethod
     def answer(session, rows, puts, targets, gets):
         """What launch and collect leave in `targets`, and the copies queued."""
-        session.launch(rows, puts).collect([(0, feeds.Target(targets), *get) for get in gets])
+        engine_of(session).launch(rows, puts).collect([(0, OutputTarget(targets), *get) for get in gets])
         return targets
 
     def test_the_device_reads_and_writes_there(self, stand_in, om, session):
@@ -433,24 +434,27 @@ class TestLaunchedInPlace:
         outputs = np.frombuffer(memory, np.float32, 12, 504).reshape(4, 3)
         inputs[:] = om.random(4)["x"]
         (expected,) = om.expected({"x": inputs})
-        with session.register_memory(memory):
+        with engine_of(session).register_memory(memory):
             pinned = session.borrow(4)  # what passes through it is seen there
             pinned.inputs["x"][:] = 7
             pinned.close()
-            self.answer(session, 4, [(session.stage([inputs]), 0, 0, 4)], outputs, [(0, 4, 0)])
+            self.answer(session, 4, [(engine_of(session).request_inputs([inputs]), 0, 0, 4)], outputs, [(0, 4, 0)])
             np.testing.assert_array_equal(outputs, expected)
             with session.borrow(4) as pinned:
                 assert (pinned.inputs["x"] == 7).all()
                 assert not np.array_equal(pinned.outputs["y"], expected)
-        self.answer(session, 4, [(session.stage([inputs + 1]), 0, 0, 4)], outputs, [(0, 4, 0)])
+        self.answer(session, 4, [(engine_of(session).request_inputs([inputs + 1]), 0, 0, 4)], outputs, [(0, 4, 0)])
         np.testing.assert_array_equal(outputs, om.expected({"x": inputs + 1})[0])
 
     def test_rows_of_several_requests_go_to_their_answers(self, om, session):
         memory = np.zeros((8, 3), np.float32)
         requests = [om.random(rows, seed=rows)["x"] for rows in (1, 2)]
         (expected,) = om.expected({"x": np.concatenate(requests)})
-        with session.register_memory(memory):
-            puts = [(session.stage([requests[0]]), 0, 0, 1), (session.stage([requests[1]]), 1, 0, 2)]
+        with engine_of(session).register_memory(memory):
+            puts = [
+                (engine_of(session).request_inputs([requests[0]]), 0, 0, 1),
+                (engine_of(session).request_inputs([requests[1]]), 1, 0, 2),
+            ]
             self.answer(session, 3, puts, memory, [(0, 1, 5), (1, 2, 0)])
         np.testing.assert_array_equal(memory[[5, 0, 1]], expected)
         assert not memory[[2, 3, 4, 6, 7]].any()
@@ -458,15 +462,15 @@ class TestLaunchedInPlace:
     def test_one_answer_elsewhere_and_all_pass_through_pinned_memory(self, om, session):
         registered, elsewhere = np.zeros((2, 3), np.float32), np.zeros((2, 3), np.float32)
         feed = om.random(4)
-        with session.register_memory(registered):
-            batch = session.launch(4, [(session.stage([feed["x"]]), 0, 0, 4)])
-            batch.collect([(0, feeds.Target(registered), 0, 2, 0), (0, feeds.Target(elsewhere), 2, 2, 0)])
+        with engine_of(session).register_memory(registered):
+            batch = engine_of(session).launch(4, [(engine_of(session).request_inputs([feed["x"]]), 0, 0, 4)])
+            batch.collect([(0, OutputTarget(registered), 0, 2, 0), (0, OutputTarget(elsewhere), 2, 2, 0)])
         same([registered, elsewhere], np.split(om.expected(feed)[0], 2))
 
     def test_whoever_waits_finds_the_outputs_in_pinned_memory(self, om, session):
         feed = om.random(3)
-        put = (session.stage([feed["x"]]), 0, 0, 3)
-        with session.register_memory(np.zeros(64, np.uint8)), session.launch(3, [put]) as batch:
+        put = (engine_of(session).request_inputs([feed["x"]]), 0, 0, 3)
+        with engine_of(session).register_memory(np.zeros(64, np.uint8)), engine_of(session).launch(3, [put]) as batch:
             batch.wait()
             same([batch.outputs["y"]], om.expected(feed))
             batch.inputs["x"][:] += 1
@@ -475,8 +479,8 @@ class TestLaunchedInPlace:
             same([batch.outputs["y"]], om.expected({"x": feed["x"] + 1}))
 
     def test_a_closed_batch_collects_nothing(self, om, session):
-        with session.register_memory(np.zeros(64, np.uint8)):
-            batch = session.launch(3, [(session.stage([om.random(3)["x"]]), 0, 0, 3)])
+        with engine_of(session).register_memory(np.zeros(64, np.uint8)):
+            batch = engine_of(session).launch(3, [(engine_of(session).request_inputs([om.random(3)["x"]]), 0, 0, 3)])
             batch.close()
             for call in (lambda: batch.collect([]), batch.wait):
                 with pytest.raises(RuntimeError, match="the batch is closed"):
@@ -485,8 +489,8 @@ class TestLaunchedInPlace:
 
     def test_rows_that_do_not_fit_write_nothing(self, om, session):
         memory = np.zeros((4, 3), np.float32)
-        with session.register_memory(memory):
-            put = (session.stage([om.random(4)["x"]]), 0, 0, 4)
+        with engine_of(session).register_memory(memory):
+            put = (engine_of(session).request_inputs([om.random(4)["x"]]), 0, 0, 4)
             for get in ((0, 4, 1), (1, 4, 0), (-1, 2, 0)):
                 with pytest.raises(ValueError, match="do not fit"):
                     self.answer(session, 4, [put], memory, [get])
@@ -497,8 +501,8 @@ class TestLaunchedInPlace:
     @pytest.mark.parametrize("kth", [1, 2])
     def test_a_failed_copy_is_an_error_and_the_session_goes_on(self, stand_in, om, session, kth):
         memory = np.zeros((4, 3), np.float32)
-        with session.register_memory(memory):
-            put = (session.stage([om.random(4)["x"]]), 0, 0, 4)
+        with engine_of(session).register_memory(memory):
+            put = (engine_of(session).request_inputs([om.random(4)["x"]]), 0, 0, 4)
             with stand_in.failing("aclrtMemcpyAsync", 107003, kth), pytest.raises(ge_core.AclError):
                 self.answer(session, 4, [put], memory, [(0, 4, 0)])
             self.answer(session, 4, [put], memory, [(0, 4, 0)])
@@ -506,26 +510,34 @@ class TestLaunchedInPlace:
 
     def test_whoever_collects_late_still_gets_a_copy_that_takes_a_while(self, stand_in, om):
         memory = np.zeros((4, 3), np.float32)
-        with ge_core.InferenceSession(om.path, execute_timeout_ms=200) as session, session.register_memory(memory):
-            session.sample_stages(1)
-            batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
+        with (
+            ge_core.InferenceSession(om.path, execute_timeout_ms=200) as session,
+            engine_of(session).register_memory(memory),
+        ):
+            engine_of(session).sample_stages(1)
+            batch = engine_of(session).launch(4, [(engine_of(session).request_inputs([om.random(4)["x"]]), 0, 0, 4)])
             time.sleep(0.25)  # another batch may be awaited first
             with stand_in.injecting("aclrtMemcpyAsync", effect="delay", delay_us=20_000):
-                batch.collect([(0, feeds.Target(memory), 0, 4, 0)])
-            (stages,) = session.stages()
+                batch.collect([(0, OutputTarget(memory), 0, 4, 0)])
+            (stages,) = engine_of(session).stage_samples()
         same([memory], om.expected(om.random(4)))
         assert stages["d2h_us"] >= 20_000
 
     def test_memory_that_the_device_may_still_write_to_stays(self, stand_in, om):
         memory = np.zeros((4, 3), np.float32)
-        with ge_core.InferenceSession(om.path, execute_timeout_ms=50) as session, session.register_memory(memory):
-            target = feeds.Target(memory)
+        with (
+            ge_core.InferenceSession(om.path, execute_timeout_ms=50) as session,
+            engine_of(session).register_memory(memory),
+        ):
+            target = OutputTarget(memory)
             alive = weakref.ref(memory)
             with stand_in.injecting("aclmdlExecuteAsync", kth=1, effect="delay", delay_us=1_000_000):
-                batch = session.launch(4, [(session.stage([om.random(4)["x"]]), 0, 0, 4)])
+                batch = engine_of(session).launch(
+                    4, [(engine_of(session).request_inputs([om.random(4)["x"]]), 0, 0, 4)]
+                )
                 with pytest.raises(ge_core.AclTimeoutError):
                     batch.collect([(0, target, 0, 4, 0)])
-            assert target.awaited == 1
+            assert target.pending_copies == 1
         del target, memory, batch
         gc.collect()
         assert alive() is not None  # though the registration, the session and all names of it are gone
@@ -536,8 +548,8 @@ class TestLaunchedInPlace:
 def test_stages_are_timed_on_request(slow):
     with ge_core.InferenceSession(slow.path, slots=2) as session:
         session.run(None, slow.random(1))
-        assert session.stages() == []
-        session.sample_stages(2)
+        assert engine_of(session).stage_samples() == []
+        engine_of(session).sample_stages(2)
         for _ in range(4):
             session.run(None, slow.random(3))
         session.submit(slow.random(9)).result()
@@ -545,8 +557,8 @@ def test_stages_are_timed_on_request(slow):
             batch.run()
             batch.start()
             batch.wait()
-        samples = session.stages()
-        assert session.stages() == []
+        samples = engine_of(session).stage_samples()
+        assert engine_of(session).stage_samples() == []
         assert 3 <= len(samples) <= 5
         for sample in samples:
             assert sample["gear"] in (1, 4) and 1 <= sample["rows"] <= 4
@@ -554,9 +566,9 @@ def test_stages_are_timed_on_request(slow):
             assert sample["execute_us"] >= 149_000
             assert sample["h2d_us"] >= 0 and sample["d2h_us"] >= 0
             assert sample["submit_ns"] + sample["wait_ns"] >= 149_000_000
-        session.sample_stages(0)
+        engine_of(session).sample_stages(0)
         session.run(None, slow.random(1))
-        assert session.stages() == []
+        assert engine_of(session).stage_samples() == []
 
 
 def test_device_usage():
@@ -585,13 +597,14 @@ def test_a_device_runs_as_many_models_at_once_as_it_has_engines(slow, engines):
     """
     code = (
         "import ge_core, numpy as np\n"
+        "from ge_core.engine import engine_of\n"
         f"session = ge_core.InferenceSession({str(slow.path)!r}, slots=2)\n"
-        "session.sample_stages(1)\n"
+        "engine_of(session).sample_stages(1)\n"
         "longest = []\n"
         "for _ in range(5):\n"
         "    futures = [session.submit({'x': np.zeros((1, 2), np.float32)}) for _ in range(2)]\n"
         "    [future.result() for future in futures]\n"
-        "    longest.append(max(stage['execute_us'] for stage in session.stages()))\n"
+        "    longest.append(max(stage['execute_us'] for stage in engine_of(session).stage_samples()))\n"
         "print(sorted(longest)[2])\n"
     )
     result = in_child(code, compute_engines=engines, hbm_bytes=(5 << 30) + 4096 * os.getpid())

@@ -20,10 +20,11 @@ child.wait()
 """
 CHILD = """
 import ctypes, sys, ge_core
+from ge_core.engine import engine_of
 from ge_core_pyx import watchdog
 assert watchdog.start(sys.argv[1]) and watchdog.start(sys.argv[1])
 session = ge_core.InferenceSession(sys.argv[2], runtime="cpu")
-for context in session.contexts:
+for context in engine_of(session).contexts:
     watchdog.guard(context)
 with session.borrow(1) as batch:
     batch.start()

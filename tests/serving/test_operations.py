@@ -277,7 +277,7 @@ class TestMetrics:
                 "rows": 0, "padded_rows": 0, "slots": 1, "slots_free": 1, "device_bytes": 0, "pinned_bytes": 0,
                 "executions_by_gear": {"(224, 448)": 2},
             },
-            sample_stages=lambda every: None, stages=list, contexts=(),
+            _engine=SimpleNamespace(sample_stages=lambda every: None, stage_samples=list, contexts=()),
             description=SimpleNamespace(runtime="cpu"),
         )  # fmt: skip
         samples = [sample for sample in metrics.SessionFigures(session).samples() if sample.labels.get("gear")]

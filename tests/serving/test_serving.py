@@ -13,10 +13,12 @@ from served import Served, answer, model_config
 
 import ge_core
 from ge_core import serving
+from ge_core.serving import loading
 from ge_core.serving.execution import responses, returned, sender
 from ge_core.serving.monitoring import monitor
 from ge_core.serving.options import ServingOptions
-from ge_core_pyx import feeds, slot
+from ge_core_pyx import slot
+from ge_core_pyx.arrays import OutputTarget
 
 
 def assert_right(om, feeds, answers):
@@ -222,7 +224,7 @@ class TestKeptTensors:
 
     def test_the_region_is_the_one_the_command_line_names(self, tmp_path, monkeypatch):
         assert responses.region() is None
-        assert responses.Pool().holds(feeds.Target(np.empty(1))) is False
+        assert responses.Pool().holds(OutputTarget(np.empty(1))) is False
 
 
 def test_max_batch_size_0_takes_whole_shapes(static, served):
@@ -326,7 +328,7 @@ def test_what_no_release_can_do_is_unsupported(gears, served, monkeypatch):
     def launch(*arguments):
         raise ge_core.UnsupportedError("AscendCL gave no shape")
 
-    monkeypatch.setattr(one.model._session, "launch", launch)
+    monkeypatch.setattr(one.model._engine, "launch", launch)
     (error,) = one.ask(gears.random(1))
     assert (error.code(), error.message()) == (TritonError.UNSUPPORTED, "AscendCL gave no shape")
 
@@ -374,7 +376,7 @@ def test_a_request_that_failed_in_several_executions_failed_once(gears, served, 
     def launch(*arguments):
         raise TimeoutError("no free slot")
 
-    monkeypatch.setattr(one.model._session, "launch", launch)
+    monkeypatch.setattr(one.model._engine, "launch", launch)
     (error,) = one.ask(gears.random(20))
     assert error.code() == TritonError.UNAVAILABLE
     assert sum("request without id failed: no free slot" in line for line in one.pb_utils.Logger.lines) == 1
@@ -422,23 +424,23 @@ def test_numpy_2_is_refused_where_the_stub_cannot_take_it(monkeypatch):
     monkeypatch.setattr(np, "__version__", "2.1.0")
     old, new = PbUtils(), PbUtils()
     new.InferenceResponse = type("InferenceResponse", (), {"parameters": None})
-    serving.refuse_numpy_2(new)
+    loading.refuse_numpy_2(new)
     with pytest.raises(RuntimeError, match="numpy<2"):
-        serving.refuse_numpy_2(old)
+        loading.refuse_numpy_2(old)
 
 
 class TestModelFile:
     def test_the_one_om_of_the_version_folder(self, folder):
         (folder / "any.om").touch()
-        assert serving.find_om(ServingOptions(), folder) == folder / "any.om"
+        assert loading.find_om(ServingOptions(), folder) == folder / "any.om"
 
     def test_none_or_several_are_listed(self, folder):
         with pytest.raises(ValueError, match=r"expected one .om in .*, found none"):
-            serving.find_om(ServingOptions(), folder)
+            loading.find_om(ServingOptions(), folder)
         (folder / "b.om").touch()
         (folder / "a.om").touch()
         with pytest.raises(ValueError, match=r"found a.om, b.om; parameter om_model_path"):
-            serving.find_om(ServingOptions(), folder)
+            loading.find_om(ServingOptions(), folder)
 
     def test_a_parameter_names_it_from_the_version_folder_or_absolutely(self, folder, tmp_path):
         (tmp_path / "model.om").touch()
@@ -446,10 +448,10 @@ class TestModelFile:
             ServingOptions(om_model_path="../model.om"),
             ServingOptions(om_model_path=f"{tmp_path}/model.om"),
         )
-        assert serving.find_om(relative, folder).samefile(tmp_path / "model.om")
-        assert serving.find_om(absolute, folder) == tmp_path / "model.om"
+        assert loading.find_om(relative, folder).samefile(tmp_path / "model.om")
+        assert loading.find_om(absolute, folder) == tmp_path / "model.om"
         with pytest.raises(ValueError, match=r"om_model_path 'no.om': there is no file .*1/no.om"):
-            serving.find_om(ServingOptions(om_model_path="no.om"), folder)
+            loading.find_om(ServingOptions(om_model_path="no.om"), folder)
 
     def test_roots_limit_where_it_may_lie(self, gears, served, monkeypatch, tmp_path):
         monkeypatch.setenv("GE_CORE_MODEL_ROOTS", str(tmp_path / "elsewhere"))
@@ -811,4 +813,4 @@ class TestKinds:
 )
 def test_instances_count_over_all_groups(name, found):
     groups = [{"name": "m", "count": 2}, {"name": "big_one", "count": 3}]
-    assert serving.instance_of({"instance_group": groups}, name) == found
+    assert loading.instance_of({"instance_group": groups}, name) == found

@@ -23,6 +23,7 @@ from stand_in import StandIn
 
 import ge_core
 from ge_core.compiler import synthetic
+from ge_core.engine import engine_of
 from ge_core_pyx import acl, device, errors, om, slot
 
 ABI = Path(__file__).parents[2] / "ge_core_pyx/abi"
@@ -193,7 +194,7 @@ class Scenario:
 
     def register(self):
         memory = self.model.requests[2]["x"].copy()
-        with self.session.register_memory(memory):
+        with engine_of(self.session).register_memory(memory):
             self.model.check(self.session.run(None, self.model.requests[2] | {"x": memory}), 2)
 
     def submit(self):
@@ -225,10 +226,10 @@ class Scenario:
                 self.model.check(list(batch.outputs.values()), 1)
 
     def stages(self):
-        self.session.sample_stages(1)
+        engine_of(self.session).sample_stages(1)
         self.model.check(self.session.run(None, self.model.requests[0]), 0)
-        self.session.stages()
-        self.session.sample_stages(0)
+        engine_of(self.session).stage_samples()
+        engine_of(self.session).sample_stages(0)
 
     def close(self):
         self.session.close()

@@ -6,7 +6,8 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from ge_core_pyx import feeds
+from ge_core_pyx import dlpack
+from ge_core_pyx.arrays import OutputTarget
 
 
 class TritonModelException(Exception):  # noqa: N818  Triton's own name
@@ -22,7 +23,7 @@ class Tensor:
 
     @classmethod
     def from_dlpack(cls, name, capsule):
-        target = feeds.Target(capsule)
+        target = OutputTarget(capsule)
         bits = (ctypes.c_uint16 * (target.nbytes // 2)).from_address(target.address)
         tensor = cls(name, np.ctypeslib.as_array(bits).reshape(target.shape), target.dtype)
         tensor.capsule = capsule
@@ -39,7 +40,7 @@ class Tensor:
     def to_dlpack(self):
         if self._array.dtype.kind == "O":
             raise TritonModelException("DLPack does not have support for string tensors.")
-        return feeds.to_capsule(self._array, self._dtype)
+        return dlpack.to_capsule(self._array, self._dtype)
 
     def bits(self):
         """What a client would receive, whatever the type."""

@@ -9,7 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from ge_core_pyx import dtypes, feeds
+from ge_core.engine import engine_of
+from ge_core_pyx import dlpack, dtypes
+from ge_core_pyx.requests import RequestInputs
 
 
 class RequestError(ValueError):
@@ -30,7 +32,8 @@ class Reader:
     def __init__(self, session, binding, share: Callable | None = None):
         self._share = share
         self._by_rows = session.description.max_rows > 0 or binding.max_batch_size > 0
-        self._stage = session.stage if session.description.max_rows else partial(session.stage, rows=self._by_rows)
+        hold = engine_of(session).request_inputs
+        self._hold = hold if session.description.max_rows else partial(hold, rows=self._by_rows)
         by_spec = {bound.spec.name: bound for bound in binding.inputs}
         self._inputs = tuple(by_spec[spec.name] for spec in session.description.inputs)
         self._names = tuple(bound.name for bound in self._inputs)
@@ -38,7 +41,7 @@ class Reader:
         self._shared = {bound.name for bound in self._inputs if share or bound.spec.dtype == "bfloat16"}
         self._simple = len(self._inputs) == 1 and self._by_rows and not self._casts and not self._shared
 
-    def read(self, request) -> feeds.Feed:
+    def read(self, request) -> RequestInputs:
         """The inputs of one request, not copied: the Feed keeps Triton's tensors.
 
         Raises
@@ -49,7 +52,7 @@ class Reader:
         tensors = request.inputs()
         if self._simple and len(tensors) == 1:  # Triton has compared its name with the configuration
             try:
-                return self._stage([tensors[0].as_numpy()])
+                return self._hold([tensors[0].as_numpy()])
             except Exception as error:
                 raise RequestError(self._why_not({self._names[0]: tensors[0]}, error)) from None
         given = {tensor.name(): tensor for tensor in tensors}
@@ -58,7 +61,7 @@ class Reader:
                 values = [self._value(given[bound.name], bound) for bound in self._inputs]
             else:
                 values = [self._held(given[name], name) for name in self._names]
-            feed = self._stage(values)
+            feed = self._hold(values)
             if len(given) == len(values) and (self._by_rows or self._fits(feed.shapes)):
                 if self._share is not None:
                     self._share(feed)
@@ -78,7 +81,7 @@ class Reader:
 
     def _value(self, tensor, bound):
         """An input as it is, or the converted array of one that clients send in another type than the om's."""
-        if bound.cast is None or feeds.came(tensor.to_dlpack())[0] != bound.cast:
+        if bound.cast is None or dlpack.tensor_type(tensor.to_dlpack())[0] != bound.cast:
             return self._held(tensor, bound.name)
         array, dtype = tensor.as_numpy(), np.dtype(bound.spec.dtype)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
@@ -98,7 +101,7 @@ class Reader:
             if name not in given:
                 return f"input '{name}' is missing; expected {self._expected(bound)}"
             try:
-                came, dims = feeds.came(given[name].to_dlpack())
+                came, dims = dlpack.tensor_type(given[name].to_dlpack())
             except Exception:  # the only type without DLPack
                 came, dims = "BYTES", tuple(given[name].as_numpy().shape)
             got = f"{came if came == 'BYTES' or came is None else _triton(came)} {list(dims)}"

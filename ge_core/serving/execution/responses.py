@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ge_core.serving.monitoring import host_limits
-from ge_core_pyx import dtypes, feeds
+from ge_core_pyx import dlpack, dtypes
+from ge_core_pyx.arrays import OutputTarget
+from ge_core_pyx.requests import RequestInputs
 
 KEEP_NBYTES = 64 << 20
 SPARE_NBYTES, AMPLE_NBYTES = 1 << 20, 64 << 20  # left of /dev/shm: too few to send; enough not to think about it
@@ -62,14 +64,14 @@ class Reply:
         ]
         self.sizes = [array.nbytes for array in self.arrays]
         self.nbytes = sum(self.sizes)
-        self.aim([feeds.Target(array) for array in self.arrays])
+        self.aim([OutputTarget(array) for array in self.arrays])
 
     @property
     def awaited(self) -> bool:
         """Whether a device that failed or took too long may still write into it."""
-        return any(target.awaited for _, target, *_ in self.gets)
+        return any(target.pending_copies for _, target, *_ in self.gets)
 
-    def aim(self, targets: Sequence[feeds.Target]) -> None:
+    def aim(self, targets: Sequence[OutputTarget]) -> None:
         """Where the rows are copied to."""
         places = zip(self.outputs, targets, strict=True)
         self.gets = [(output.index, target, 0, self.rows, 0) for output, target in places]
@@ -143,7 +145,7 @@ class Answers:
     def tensor(self, output: Output, array: np.ndarray):
         """A new Triton tensor over an array; NumPy has no bfloat16, whose bits travel as uint16."""
         if output.dtype == "bfloat16":
-            return self._tensor.from_dlpack(output.name, feeds.to_capsule(array.view(np.uint16), "bfloat16"))
+            return self._tensor.from_dlpack(output.name, dlpack.to_capsule(array.view(np.uint16), "bfloat16"))
         return self._tensor(output.name, array)
 
     @property
@@ -151,7 +153,7 @@ class Answers:
         """Whether devices write into the pool themselves."""
         return self._pool.pinned
 
-    def share(self, feed: feeds.Feed) -> None:
+    def share(self, feed: RequestInputs) -> None:
         """Lets devices read a request in what the pool has grown by."""
         self._pool.follow(feed.address)
 
@@ -193,7 +195,7 @@ class Answers:
 
     def _look(self, reply: Reply) -> None:
         """After their first send: into the pool with the copies if the tensors are there, else new ones."""
-        targets = [feeds.Target(tensor.to_dlpack(), tensor) for tensor in reply.tensors]
+        targets = [OutputTarget(tensor.to_dlpack(), tensor) for tensor in reply.tensors]
         if all(
             target.dtype == output.dtype and target.shape == array.shape and self._pool.holds(target)
             for target, output, array in zip(targets, reply.outputs, reply.arrays, strict=True)
@@ -227,7 +229,7 @@ class Pool:
         """Whether devices can read and write in all of it."""
         return bool(self._registrations) and all(one.direct for one in self._registrations.values())
 
-    def holds(self, target: feeds.Target) -> bool:
+    def holds(self, target: OutputTarget) -> bool:
         """Whether a tensor's memory lies inside a mapping of the region."""
         if not self._inside(target):
             self._map()

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
+from ge_core.engine import engine_of
 from ge_core.serving import model_config
 from ge_core.serving.execution.requests import Reader
 from ge_core.serving.execution.responses import Answers, Output, Reply
@@ -71,19 +72,19 @@ class ServedModel:
     def __init__(self, pb_utils, session, binding: model_config.Binding, slots: int = 1, register: bool = False):
         self._response, self._error = pb_utils.InferenceResponse, pb_utils.TritonError
         self._log, self._failures = pb_utils.Logger, monitor.FailureLog(pb_utils.Logger)
-        self._session, self._slots = session, slots
+        self._session, self._engine, self._slots = session, engine_of(session), slots
         self.operations: monitor.Operations | None = None  # of a model that `load` made
         description = session.description
         self._by_rows = description.max_rows > 0
         self._gears = tuple(description.gears) if description.gear_kind == "batch" else (description.max_rows,)
-        self._shapes = session.gear_shapes  # of models without rows that every gear has, the rest of it all
+        self._shapes = self._engine.gear_shapes  # of models without rows that every gear has, the rest of it all
         self._gear_of = {inputs: gear for gear, (inputs, _) in enumerate(self._shapes)}
         self._groups = {}
         if binding.max_batch_size and not self._by_rows:
             self._groups = self._group(session)
         places = {spec.name: place for place, spec in enumerate(description.outputs)}
         outputs = [self._output(bound, places) for bound in binding.outputs]
-        self._answers = Answers(pb_utils, outputs, register=session.register_memory if register else None)
+        self._answers = Answers(pb_utils, outputs, register=self._engine.register_memory if register else None)
         if register and not self._answers.in_place:
             self._log.log_warn(
                 "GE Backend: register_memory: this runtime cannot pin Triton's shared memory (aclrtHostRegisterV2, "
@@ -91,7 +92,7 @@ class ServedModel:
             )
         self._reader = Reader(session, binding, self._answers.share if self._answers.in_place else None)
         self._sent: list[Reply] = []  # Triton may still be reading these
-        for context in session.contexts:
+        for context in self._engine.contexts:
             watchdog.guard(context)
 
     def _group(self, session) -> dict:
@@ -149,7 +150,7 @@ class ServedModel:
         """Frees the device. Calling it again does nothing."""
         if self.operations is not None:
             self.operations.close()
-        for context in self._session.contexts:
+        for context in self._engine.contexts:
             watchdog.release(context)
         self._answers.close()
         self._session.close()
@@ -159,9 +160,9 @@ class ServedModel:
         try:
             feed = self._reader.read(request)
             rows = feed.rows
-            if rows > self._gears[-1] or self._session.cuts is not None:
+            if rows > self._gears[-1] or self._engine.split_table is not None:
                 return None
-            batch = self._session.launch(rows, ((feed, 0, 0, rows),))
+            batch = self._engine.launch(rows, ((feed, 0, 0, rows),))
             reply, response = self._respond(request, rows, None)
             self._sent.append(reply)
             batch.collect(reply.gets)
@@ -207,7 +208,7 @@ class ServedModel:
         """Which rows run together."""
         if not self._by_rows:
             return self._plan_shapes(answers)
-        cuts = self._session.cuts
+        cuts = self._engine.split_table
         if len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
             return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
@@ -246,10 +247,10 @@ class ServedModel:
                 return flight
             if flight.gear is None:
                 ((answer, _),) = flight.live
-                flight.work = self._session.submit(answer.feed)
+                flight.work = self._engine.submit(answer.feed)
                 return flight
             puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.live]
-            flight.work = self._session.launch(flight.rows, puts, flight.gear)
+            flight.work = self._engine.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
             if flight.work is not None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from ge_core.engine import engine_of
 from ge_core_pyx import device
 from ge_core_pyx.errors import AclError
 
@@ -143,7 +144,7 @@ class SessionFigures:
 
     def time_stages(self) -> None:
         """Switches the stage clock on; once more after errors, for the slots that replaced failed ones."""
-        self._session.sample_stages(TIMED_EVERY)
+        engine_of(self._session).sample_stages(TIMED_EVERY)
 
     def samples(self) -> Iterator[Sample]:
         """The present values. Devices are asked: milliseconds."""
@@ -157,11 +158,11 @@ class SessionFigures:
             label = gear.strip("()").replace(", ", "x")
             yield Sample("ge_executions_total", count - before["executions_by_gear"][gear], {"gear": label})
         yield from self._timed_stages()
-        for context in self._session.contexts:
+        for context in engine_of(self._session).contexts:
             yield from self._device(context)
 
     def _timed_stages(self) -> Iterator[Sample]:
-        for batch in self._session.stages():
+        for batch in engine_of(self._session).stage_samples():
             self._timed += 1
             for stage in self._stages_us:
                 self._stages_us[stage] += batch[f"{stage}_us"] or 0.0

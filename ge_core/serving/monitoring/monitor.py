@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ge_core.engine import engine_of
 from ge_core.serving import options
 from ge_core.serving.monitoring import golden, health, host_limits, load_report, metrics
 
@@ -139,7 +140,7 @@ def check_load(
     notes = []
     count = max(sum(group["count"] for group in config.get("instance_group", ())), 1)
     need = session.stats()["device_bytes"] // len(session.device_ids)
-    for context in session.contexts:
+    for context in engine_of(session).contexts:
         sharing = _instances_on(context.device_id, settings, count)
         host_limits.check_memory(context.device_id, need, sharing, context.memory_info()[1])
     if settings.golden:
@@ -172,7 +173,7 @@ def _instances_on(device_id: int, settings: options.ServingOptions, count: int) 
 
 
 def _memory(session, need: int, instances: int) -> tuple[str, bool]:
-    free, total = session.contexts[0].memory_info()
+    free, total = engine_of(session).contexts[0].memory_info()
     return host_limits.memory_text(session.device_ids[0], need, instances, free + need, total)
 
 
