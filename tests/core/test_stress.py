@@ -150,6 +150,7 @@ def main(folder):
     assert (after["live"], after["bytes"]) == (before["live"], before["bytes"]), after
 
 
+@pytest.mark.slow
 def test_a_storm(tmp_path):
     """In a process of its own: a crash is then a failed test."""
     limit = 400 + float(os.environ.get("GE_CORE_STRESS_S", "12"))
