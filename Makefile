@@ -34,8 +34,8 @@ if not (3, 10) <= sys.version_info < (3, 14):
     sys.exit("Python 3.10 to 3.13 is needed here, found %d.%d: make PYTHON=python3.12 ..." % sys.version_info[:2])
 if sys.version_info >= (3, 13):
     print("Python 3.13: installing without tritonserver, whose wheel needs numpy < 2, which does not exist for 3.13.\n"
-          "Without a tritonserver on PATH, `ge-core serve`, the Triton rows of `make bench` and its preset ocr are not\n"
-          "available, and the tests that start a server are skipped. With Python 3.10 to 3.12 all of them work.")
+          "Not available: `ge-core serve` and `make bench` without a tritonserver on PATH, and the preset ocr of the bench.\n"
+          "Tests that start a server are skipped. With Python 3.10 to 3.12 all of it works.")
 endef
 export CHECK_PYTHON
 
