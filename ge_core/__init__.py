@@ -24,7 +24,7 @@ from ge_core_pyx.errors import (
     NotRunningError,
     UnsupportedError,
 )
-from ge_core_pyx.executor import Future
+from ge_core_pyx.future import Future
 from ge_core_pyx.model import TensorSpec
 
 __all__ = [

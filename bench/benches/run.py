@@ -23,7 +23,7 @@ from bench.paths import c_path
 from bench.served import settings
 from bench.served.repository import add_floor
 from bench.served.server import serve
-from ge_core.compiler.atc import AtcError
+from ge_core.compiler import AtcError
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 from ge_core_pyx.errors import GeCoreError
