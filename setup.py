@@ -34,7 +34,8 @@ DIRECTIVES = {
     "linetrace": DEBUG,
 }
 C_FLAGS = ["-O0", "-g"] if DEBUG else ["-O3", "-g0"]
-C_FLAGS += ["-Wall", "-Werror=incompatible-pointer-types"]
+# Generated loops compare Py_ssize_t with size_t; Python's own flags ask for a warning at each.
+C_FLAGS += ["-Wall", "-Wno-sign-compare", "-Werror=incompatible-pointer-types"]
 CXX_FLAGS = ["-std=c++17", "-O3", "-g1", "-fPIC", "-pthread", "-Wall", "-Wextra", "-fno-semantic-interposition"]
 LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions", "-Wl,-z,nodelete"]
 

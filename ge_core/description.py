@@ -78,6 +78,5 @@ def describe_model(path: os.PathLike | str, runtime: str | None = None, device_i
 
 def described(declared: model.Description, path: str, opened: device.Runtime) -> ModelDescription:
     """What AscendCL declared of an om, with the file and the runtime that said so."""
-    return ModelDescription(
-        *(getattr(declared, name) for name in declared.__dataclass_fields__), path, opened.kind, opened.soc_name
-    )
+    values = {name: getattr(declared, name) for name in declared.__dataclass_fields__}
+    return ModelDescription(**values, path=path, runtime=opened.kind, soc=opened.soc_name)

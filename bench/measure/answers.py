@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ge_core_pyx.errors import GeCoreError
+
 TOLERANCE = 1e-3
 
 
-class WrongAnswerError(Exception):
+class WrongAnswerError(GeCoreError):
     """Two paths disagree about the result of the same inputs."""
 
 

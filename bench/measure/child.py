@@ -11,11 +11,13 @@ import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
+from ge_core_pyx.errors import GeCoreError
+
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = "GE_CORE_CPU_CONFIG"
 
 
-class ChildError(Exception):
+class ChildError(GeCoreError):
     """A measurement ended with an error; the text is the error's own, `details` has the traceback."""
 
     def __init__(self, text: str, details: str = ""):

@@ -15,6 +15,7 @@ import ge_core
 from ge_core.compiler import compile_model
 from ge_core_pyx import model
 from ge_core_pyx import om as om_file
+from ge_core_pyx.errors import GeCoreError
 
 ROWS = 16  # different input rows, so that a mixed-up batch shows
 GEARS = (1, 4, 8)
@@ -29,7 +30,7 @@ TEXTS = (
 )  # fmt: skip
 
 
-class NotHereError(Exception):
+class NotHereError(GeCoreError):
     """A model cannot be measured here; the text says why and what to do."""
 
 

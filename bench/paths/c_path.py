@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ge_core_pyx.errors import GeCoreError
+
 SOURCE = Path(__file__).with_name("c_path.c")
 INCLUDE = Path(__file__).resolve().parents[2] / "ge_core_pyx" / "abi"
 
 
-class CPathError(Exception):
+class CPathError(GeCoreError):
     """The C path cannot be built here; the text says why."""
 
 

@@ -25,12 +25,14 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from ge_core_pyx.errors import GeCoreError
+
 ALIGNMENT = 64
 RELEASED_WITHIN_S = 2.0
 _numbers = itertools.count()
 
 
-class RegionError(Exception):
+class RegionError(GeCoreError):
     """The server keeps a shared memory region after its last request; the text names it."""
 
 

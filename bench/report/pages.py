@@ -10,6 +10,7 @@ from bench.measure.records import SCHEMA
 from bench.report import plots
 from bench.report.document import Code, Document, Plot, Section, Table, Text
 from bench.report.plots import Series
+from ge_core_pyx.errors import GeCoreError
 
 CPU_WARNING = (
     "Measured on the CPU implementation of AscendCL, not on an NPU. These figures say what Triton and ge_core add on "
@@ -17,7 +18,7 @@ CPU_WARNING = (
 )
 
 
-class UnreadableError(Exception):
+class UnreadableError(GeCoreError):
     """A file is no report of the bench; the text says why."""
 
 

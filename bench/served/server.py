@@ -9,11 +9,12 @@ from pathlib import Path
 
 from bench.paths.clients import Endpoint
 from ge_core.server.tritonserver import TritonServer
+from ge_core_pyx.errors import GeCoreError
 
 SHARED_SETTINGS = ("GE_CORE_RUNTIME", "GE_CORE_CPU_CONFIG", "GE_CORE_ACL_LIBRARY", "GE_CORE_OPENVINO")
 
 
-class DifferentDeviceError(Exception):
+class DifferentDeviceError(GeCoreError):
     """The server's workers and this process do not use the same device settings."""
 
 

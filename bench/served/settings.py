@@ -15,9 +15,10 @@ from bench.paths.clients import Endpoint
 from bench.served.repository import parameters, tensors
 from bench.served.server import check_settings
 from ge_core.server.tritonserver import TritonServer
+from ge_core_pyx.errors import GeCoreError
 
 
-class RefusedError(Exception):
+class RefusedError(GeCoreError):
     """The server did not load a model with these settings; the text is its reason."""
 
 

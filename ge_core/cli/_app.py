@@ -10,13 +10,15 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-_USAGE_ERROR = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+_USAGE_ERROR: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 
 class _Group(typer.core.TyperGroup):
     """Turns every exception into one line on stderr; `--debug` anywhere before `--` adds the traceback."""
 
-    def main(self, args=None, prog_name=None, standalone_mode=True, **extra):
+    def main(
+        self, args=None, prog_name=None, complete_var=None, standalone_mode=True, windows_expand_args=True, **extra
+    ) -> Any:
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # names that the terminal's encoding lacks must not end a command
                 stream.reconfigure(errors="backslashreplace")
@@ -25,7 +27,7 @@ class _Group(typer.core.TyperGroup):
         debug = "--debug" in own
         args = [argument for argument in own if argument != "--debug"] + args[len(own) :]
         try:
-            code = super().main(args=args, prog_name=prog_name or "ge-core", standalone_mode=False, **extra)
+            code = super().main(args, prog_name or "ge-core", complete_var, False, windows_expand_args, **extra)
         except typer.Abort:
             code = 130
         except _USAGE_ERROR as error:

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import ge_core
 from ge_core.serving.monitoring.health import LOST_ENVIRONMENT
+from ge_core_pyx.errors import GeCoreError
 
 INSTALLED = Path("/opt/tritonserver/bin/tritonserver")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -44,7 +45,7 @@ def _end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-class ServerError(RuntimeError):
+class ServerError(GeCoreError, RuntimeError):
     """No usable tritonserver, or one that did not start."""
 
 
@@ -78,10 +79,10 @@ def find() -> Installation:
         Nothing found, or what was found cannot work with this Python or this NumPy; it says what to do.
     """
     on_path = shutil.which("tritonserver")
-    for binary in filter(None, (on_path, INSTALLED)):
+    for binary in [Path(on_path), INSTALLED] if on_path else [INSTALLED]:
         if os.access(binary, os.X_OK):
-            backends = Path(binary).resolve().parents[1] / "backends"
-            return _installation(Path(binary), backends, backends / "python" / STUB)
+            backends = binary.resolve().parents[1] / "backends"
+            return _installation(binary, backends, backends / "python" / STUB)
     spec = importlib.util.find_spec("pytriton")
     if spec is None or not spec.submodule_search_locations:
         raise ServerError(
@@ -300,7 +301,7 @@ class TritonServer:
         self.start_timeout_s = start_timeout_s
         self._runtime, self._environ, self._sink = runtime, environ, sink
         self._log: deque[str] = deque(maxlen=1000)
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[str] | None = None
         http, grpc, metrics = (
             given or free for given, free in zip((http_port, grpc_port, metrics_port), free_ports(3), strict=True)
         )
@@ -320,7 +321,12 @@ class TritonServer:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._running().pid
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            raise ServerError("the server was not started")
+        return self._process
 
     @property
     def log(self) -> str:
@@ -376,7 +382,7 @@ class TritonServer:
             shutil.rmtree(self._folder)
             raise
         atexit.register(self.stop)
-        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader = threading.Thread(target=self._read_log, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
     def _command_line(self, folder: Path) -> list[str]:
@@ -392,8 +398,8 @@ class TritonServer:
             f"--backend-config=python,shm-region-prefix-name={self.prefix}",
         ]
 
-    def _read_log(self):
-        for line in self._process.stdout:
+    def _read_log(self, output) -> None:
+        for line in output:
             self._log.append(line.rstrip("\n"))
             if self._sink:
                 self._sink(self._log[-1])
@@ -406,12 +412,13 @@ class TritonServer:
         ServerError
             It ended, or `start_timeout_s` passed; with the end of its log.
         """
+        process = self._running()
         deadline = time.monotonic() + self.start_timeout_s
         while not self._ready():
-            if self._process.poll() is not None:
+            if process.poll() is not None:
                 self._reader.join(5)
                 raise ServerError(
-                    f"tritonserver ended with code {self._process.returncode} before it was ready:\n{self._tail()}"
+                    f"tritonserver ended with code {process.returncode} before it was ready:\n{self._tail()}"
                 )
             if time.monotonic() > deadline:
                 raise ServerError(f"tritonserver was not ready after {self.start_timeout_s} s:\n{self._tail()}")
@@ -433,7 +440,7 @@ class TritonServer:
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Blocks until the server ends, or `timeout_s` passed; its exit code, None while it runs."""
         try:
-            return self._process.wait(timeout_s)
+            return self._running().wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
 
@@ -458,7 +465,8 @@ class TritonServer:
                 process.wait()
         self._sweep()
         self._reader.join(5)
-        process.stdout.close()
+        if process.stdout is not None:
+            process.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         return process.returncode
 

@@ -16,7 +16,10 @@ HERE = Path(__file__).parent
 MARK = re.compile(r"(?:ACL_CPU_ENTRY(?:_OR)?\(|(?:enter|count_call)\(k_)(\w+)[^\n]*\);(?:\s*// approximate: ([^\n]*))?")
 GETTER = re.compile(r"^EXCEPTION_GETTER\((\w+),", re.M)
 AREAS = {
-    "rt/device.cpp": "The process, devices, contexts",
+    "rt/process.cpp": "The process",
+    "rt/device.cpp": "Devices",
+    "rt/context.cpp": "Contexts",
+    "rt/options.cpp": "Options",
     "rt/stream.cpp": "Streams",
     "rt/event.cpp": "Events",
     "rt/memory.cpp": "Memory",

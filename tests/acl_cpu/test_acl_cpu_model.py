@@ -330,6 +330,7 @@ def test_a_graph_that_is_no_onnx(program, tmp_path):
     assert "OpenVINO cannot read the ONNX graph" in refusal(program, tmp_path / "noise.om")
 
 
+@pytest.mark.slow
 @onnx_needed
 def test_damage_is_an_error_and_never_a_crash(tmp_path):
     onnx, (inputs, outputs) = cnn(2)

@@ -33,7 +33,10 @@ CASES = {
     ),
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler"),
+]
 
 
 @pytest.fixture(scope="module", params=list(sanitized.FLAGS))

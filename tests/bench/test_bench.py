@@ -767,6 +767,7 @@ print(json.dumps([[r.bench, r.path, r.batch, r.slots, r.device["ids"]] for r in 
 """
 
 
+@pytest.mark.slow
 def test_triton_serves_on_the_device_that_is_measured(tmp_path):
     settings = {"devices": 2, "hbm_bytes": (1 << 27) + 256 * os.getpid()}  # devices that no other process uses
     config = {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": json.dumps(settings)}
@@ -955,6 +956,7 @@ def test_live_throughput_measures_slots_and_devices(live_throughput):
     json.dumps(live_throughput.to_dict())
 
 
+@pytest.mark.slow
 def test_throughput_of_any_om_judges_memory_alone(tmp_path):
     case = presets.synthetic_case("any", tmp_path, throughput.MIXED["dims"])
     plan = throughput.Plan(batches=6, attempts=1, requests=20, settled=10)

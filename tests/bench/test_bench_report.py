@@ -759,6 +759,7 @@ TINY = {
 }
 
 
+@pytest.mark.slow
 def test_a_planted_slow_copy_shows_in_its_stage(tmp_path):
     om = presets.synthetic_case("tiny", tmp_path, TINY).om
     arguments = (
@@ -807,6 +808,7 @@ PLAN = load.Plan(
 )
 
 
+@pytest.mark.slow
 def test_load_measures_every_point(tmp_path):
     case = presets.synthetic_case("tiny", tmp_path, TINY)
     options = run.Options((), case.om, "cpu", transports=("http+shm",))
@@ -833,6 +835,7 @@ def test_load_measures_every_point(tmp_path):
     Balanced(document.html(pages.document(found.to_dict())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "limit"), [("throughput", None), ("throughput", 400.0), ("latency", None)])
 def test_suggested_settings_load(tmp_path, goal, limit):
     case = presets.synthetic_case("tiny", tmp_path, TINY)

@@ -251,6 +251,7 @@ def models(tmp_path_factory):
     return model
 
 
+@pytest.mark.slow
 @PROFILE
 @given(st.data())
 def test_equal_results(models, data):

@@ -67,7 +67,9 @@ def test_the_scenarios_use_every_entry_point(trials):
 
 
 @pytest.mark.parametrize("entry", [entry for entry in faults.ENTRIES if entry not in faults.ONCE])
-@pytest.mark.parametrize("kind", faults.KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in RICH else pytest.param(kind, marks=pytest.mark.slow) for kind in faults.KINDS]
+)
 def test_a_failing_call(trials, kind, entry):
     trial = trials[kind]
     count = trial.calls[entry]

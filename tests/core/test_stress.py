@@ -87,7 +87,7 @@ class Storm:
                 self.done[type(error).__name__] += 1
                 if not tolerable(error):
                     self.wrong.append(error)
-                if isinstance(error, ge_core.UnsupportedError):
+                if isinstance(error, ge_core.NotRunningError):
                     self.recover(session)
 
     def recover(self, session):
@@ -125,7 +125,7 @@ def tolerable(error):
         return error.code in CODES and "injected fault" in error.message
     if isinstance(error, concurrent.futures.CancelledError):
         return True
-    if isinstance(error, ge_core.UnsupportedError):  # the slot that would replace a failed one failed too
+    if isinstance(error, ge_core.NotRunningError):  # the slot that would replace a failed one failed too
         return faults.UNHEALTHY in str(error) and "injected fault" in str(error)
     return isinstance(error, RuntimeError) and "is closed" in str(error)
 
@@ -150,6 +150,7 @@ def main(folder):
     assert (after["live"], after["bytes"]) == (before["live"], before["bytes"]), after
 
 
+@pytest.mark.slow
 def test_a_storm(tmp_path):
     """In a process of its own: a crash is then a failed test."""
     limit = 400 + float(os.environ.get("GE_CORE_STRESS_S", "12"))

@@ -180,7 +180,7 @@ def test_a_failed_part_fails_its_request_alone(stand_in, om, entry):
         with stand_in.failing(entry, 507015, kth=3), pytest.raises(ge_core.AclError, match="507015"):
             session.submit(feeds).result()
         # 507015 is an error of the device itself: the session stops, and says so.
-        with pytest.raises(ge_core.UnsupportedError, match="507015"):
+        with pytest.raises(ge_core.NotRunningError, match="507015"):
             session.run(None, feeds)
     with ge_core.InferenceSession(om.path, slots=2) as session:
         with stand_in.failing(entry, 507011, kth=3), pytest.raises(ge_core.AclError, match="507011"):
@@ -194,7 +194,7 @@ def test_recover_rebuilds_what_timed_out_and_refuses_what_is_lost(stand_in, slow
     with ge_core.InferenceSession(slow.path, execute_timeout_ms=40) as session:
         with pytest.raises(ge_core.AclTimeoutError):
             session.run(None, slow.random(1))
-        with pytest.raises(ge_core.UnsupportedError, match="no longer runs after a device error"):
+        with pytest.raises(ge_core.NotRunningError, match="no longer runs after a device error"):
             session.run(None, slow.random(1))
         session.recover()
         assert session.stats()["unhealthy"] is None

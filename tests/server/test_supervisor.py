@@ -309,6 +309,7 @@ def serve(*arguments):
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_serve_brings_a_killed_worker_and_a_crashed_server_back(tmp_path):
     try:
         tritonserver.find()

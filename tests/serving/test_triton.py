@@ -535,6 +535,7 @@ def processes(mark):
     return found
 
 
+@pytest.mark.slow
 def test_workers_of_a_killed_server_end_by_themselves(server, repository, tmp_path):
     """While they are at work, with both ways to answer: no process and no shared memory is left."""
     add_model(tmp_path, "sent", SENT.replace("0,1", "0"), repository.oms["sent"].path)

@@ -79,6 +79,7 @@ def test_the_page_has_a_configuration_for_each_kind_of_om():
     assert {"batch", "static", "image_size", "dims", "range"} <= {kind for kind, _ in CONFIGS.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_configuration_of_the_page_answers(served, name):
     server, oms = served

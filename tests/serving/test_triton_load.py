@@ -100,7 +100,9 @@ def load(tmp_path_factory):
         yield Load(server, folder)
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    "transport", ["grpc", *(pytest.param(other, marks=pytest.mark.slow) for other in ("http", "grpc+shm"))]
+)
 @pytest.mark.parametrize("model", MODES)
 def test_every_row_of_eight_thousand_requests_is_right(load, model, transport):
     before, _ = load.inferences(model)
@@ -109,6 +111,7 @@ def test_every_row_of_eight_thousand_requests_is_right(load, model, transport):
     assert (count - before, failed) == (asked, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODES)
 def test_every_row_is_right_and_no_request_fails_while_the_model_is_reloaded(load, model):
     ended, reloads = threading.Event(), []

@@ -352,6 +352,7 @@ def test_a_device_error_is_counted_and_the_next_request_works(server, repository
     unload(server, *load_all)
 
 
+@pytest.mark.slow
 def test_every_client_is_answered_when_shared_memory_is_full():
     mount = "mount -t tmpfs -o size=24m tmpfs /dev/shm"
     if subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True).returncode:
@@ -362,7 +363,7 @@ def test_every_client_is_answered_when_shared_memory_is_full():
     assert re.search(r"^6 passed", child.stdout, re.M), child.stdout
 
 
-@pytest.mark.parametrize("responses", ["returned", "sender"])
+@pytest.mark.parametrize("responses", ["returned", pytest.param("sender", marks=pytest.mark.slow)])
 def test_a_request_that_is_cancelled_while_another_runs_is_not_run(server, repository, responses):
     gears = {"kind": "dims", "values": [[2, 4], [2, 8]]}
     tensors = [("x", "float32", [-1, -1])], [("y", "float32", [-1, -1])]

@@ -330,7 +330,7 @@ def judged(outcomes, entry, code, effect):
     for outcome in outcomes:
         if outcome.kind is None:
             continue
-        unhealthy = issubclass(outcome.kind, ge_core.UnsupportedError) and UNHEALTHY in outcome.text
+        unhealthy = issubclass(outcome.kind, ge_core.NotRunningError) and UNHEALTHY in outcome.text
         if effect in ("call", "task"):
             if unhealthy and code in errors.STICKY and f"returned {code}" in outcome.text:
                 continue

@@ -6,9 +6,6 @@
 #include "internal.h"
 
 namespace acl_cpu {
-
-bool peer_enabled(int from, int to);
-
 namespace {
 
 enum class Direction : int8_t { kHostToHost, kHostToDevice, kDeviceToHost, kDeviceToDevice };

@@ -1,55 +1,22 @@
-// aclInit and aclFinalize, devices, contexts and what is asked about them.
-#include <dlfcn.h>
+// Devices: which are visible, set and reset, and what is asked about them.
+#include "device.h"
+
 #include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
-#include "internal.h"
-#include "json.h"
 
 namespace acl_cpu {
-namespace {
 
-struct Device {
-  int sets = 0;
-  Context* primary = nullptr;
-  std::vector<Context*> contexts;
-  std::vector<int> peers;
-  std::atomic<bool> lost{false};
-};
-
-// Guards the devices and the life of contexts; never held while a stream is waited for.
 std::mutex device_mutex;
+
 Device& device_of(int id) {
   static auto* all = new Device[kMaxDevices];
   return all[id];
 }
 
-Handles<Context>& handles() {
-  static auto* all = new Handles<Context>;
-  return *all;
-}
-
-struct Current {
-  void* handle = nullptr;
-  Context* context = nullptr;
-};
-thread_local Current current;
-
-// Functions, because the model half registers while libraries are still being initialised.
-std::vector<void (*)(int)>& reset_callbacks() {
-  static auto* all = new std::vector<void (*)(int)>;
-  return *all;
-}
-std::vector<void (*)(Context*)>& context_callbacks() {
-  static auto* all = new std::vector<void (*)(Context*)>;
-  return *all;
-}
+namespace {
 
 // ASCEND_RT_VISIBLE_DEVICES, read once: ascending logical ids; parsing stops at the first entry that does not fit.
 const std::vector<int>& visible_devices() {
@@ -73,84 +40,7 @@ const std::vector<int>& visible_devices() {
   return *visible;
 }
 
-// Contexts that ended are reused late instead of deleted: a thread that was inside a call may still look at one.
-std::deque<Context*>& retired_contexts() {
-  static auto* all = new std::deque<Context*>;
-  return *all;
-}
-
-Context* new_context(int id, bool primary) {
-  Context* context;
-  if (retired_contexts().size() > 256) {
-    context = retired_contexts().front();
-    retired_contexts().pop_front();
-    context->sticky = ACL_SUCCESS;
-  } else {
-    context = new Context;
-  }
-  context->device = id;
-  context->primary = primary;
-  context->default_stream = new_stream(context, 0, 0, true);
-  context->handle = handles().add(context);
-  device_of(id).contexts.push_back(context);
-  live_add(Kind::kContext, 1);
-  return context;
-}
-
-// Ends contexts whose handles this thread has removed; then, if the device has none left, its memory.
-void end_contexts(int id, const std::vector<Context*>& contexts, bool force) {
-  for (auto* context : contexts) {
-    for (auto* callback : context_callbacks()) callback(context);
-    end_context_streams(context, force);
-    live_add(Kind::kContext, -1);
-  }
-  bool last;
-  {
-    std::lock_guard lock(device_mutex);
-    retired_contexts().insert(retired_contexts().end(), contexts.begin(), contexts.end());
-    last = device_of(id).contexts.empty();
-    if (last) device_of(id).peers.clear();
-  }
-  if (!last) return;
-  for (auto* callback : reset_callbacks()) callback(id);
-  free_device_memory(id);
-}
-
-// Takes contexts out of the device under device_mutex: nobody finds them any more.
-std::vector<Context*> take_contexts(int id, bool all) {
-  std::vector<Context*> taken;
-  auto& contexts = device_of(id).contexts;
-  for (auto context = contexts.begin(); context != contexts.end();) {
-    if ((all || (*context)->primary) && handles().remove((*context)->handle) != nullptr) {
-      taken.push_back(*context);
-      context = contexts.erase(context);
-    } else {
-      ++context;
-    }
-  }
-  device_of(id).primary = nullptr;
-  return taken;
-}
-
-aclError open_device(int id) {
-  if (aclError code = check_device(id)) return code;
-  shared::attach();
-  static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, mark_forked); });
-  return ACL_SUCCESS;
-}
-
 }  // namespace
-
-bool api_is_9() {
-  static const bool is_9 = [] {
-    Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&api_is_9), &info) == 0 || info.dli_fname == nullptr) return false;
-    const char* name = std::strrchr(info.dli_fname, '/');
-    return std::strcmp(name == nullptr ? info.dli_fname : name + 1, "libacl_rt.so") == 0;
-  }();
-  return is_9;
-}
 
 int device_count() { return int(visible_devices().size()); }
 int physical_device(int device) { return visible_devices()[size_t(device)]; }
@@ -165,21 +55,13 @@ aclError check_device(int device) {
   return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device id must be 0 to %d, got %d", device_count() - 1, device);
 }
 
-void bind_context(Context* context) { current = context == nullptr ? Current() : Current{context->handle, context}; }
-
-aclError current_context(Context** out) {
-  if (current.context != nullptr && handles().get(current.handle) == current.context) {
-    *out = current.context;
-    return ACL_SUCCESS;
-  }
-  current = Current();
-  return fail(ACL_ERROR_RT_CONTEXT_NULL,
-              "this thread has no context; call aclrtSetDevice or aclrtSetCurrentContext on it first");
+aclError open_device(int id) {
+  if (aclError code = check_device(id)) return code;
+  shared::attach();
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, mark_forked); });
+  return ACL_SUCCESS;
 }
-
-int context_device(const Context* context) { return context->device; }
-void at_device_reset(void (*callback)(int)) { reset_callbacks().push_back(callback); }
-void at_context_destroy(void (*callback)(Context*)) { context_callbacks().push_back(callback); }
 
 std::vector<Ref<Stream>> device_streams(int device) {
   std::vector<Ref<Stream>> streams;
@@ -213,68 +95,17 @@ void close_all_devices() {
   }
 }
 
+bool peer_enabled(int from, int to) {
+  std::lock_guard lock(device_mutex);
+  auto& peers = device_of(from).peers;
+  return std::find(peers.begin(), peers.end(), to) != peers.end();
+}
+
 }  // namespace acl_cpu
 
 using namespace acl_cpu;
 
 namespace {
-
-std::recursive_mutex init_mutex;
-uint64_t init_count = 0;
-auto& init_config = *new std::string;  // nothing here is destroyed at exit: programs may still call
-bool ever_initialised = false;
-
-struct PhaseCallback {
-  int type;
-  void* function;
-  void* data;
-};
-auto& init_callbacks = *new std::vector<PhaseCallback>;
-auto& finalize_callbacks = *new std::vector<PhaseCallback>;
-
-aclError read_init_config(const char* path, std::string* text) {
-  text->clear();
-  if (path == nullptr || *path == '\0') return ACL_SUCCESS;
-  std::ifstream file(path);
-  std::stringstream content;
-  if (!file || !(content << file.rdbuf())) {
-    return fail(ACL_ERROR_INVALID_FILE, "aclInit: cannot read the configuration file %s", path);
-  }
-  *text = content.str();
-  try {
-    if (Json::parse(*text, 10).type != Json::kObject) throw JsonError("expected a JSON object");
-  } catch (const JsonError& error) {
-    return fail(ACL_ERROR_PARSE_FILE, "aclInit: %s: %s", path, error.what());
-  }
-  return ACL_SUCCESS;
-}
-
-aclError finalize() {
-  auto callbacks = finalize_callbacks;
-  for (auto& callback : callbacks) reinterpret_cast<aclFinalizeCallbackFunc>(callback.function)(callback.data);
-  close_all_devices();
-  init_count = 0;
-  return ACL_SUCCESS;
-}
-
-aclError register_phase(std::vector<PhaseCallback>* all, int type, void* function, void* data) {
-  if (function == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the callback must not be NULL");
-  std::lock_guard lock(init_mutex);
-  all->push_back({type, function, data});
-  return ACL_SUCCESS;
-}
-
-aclError unregister_phase(std::vector<PhaseCallback>* all, int type, void* function) {
-  if (function == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the callback must not be NULL");
-  std::lock_guard lock(init_mutex);
-  for (auto callback = all->begin(); callback != all->end(); ++callback) {
-    if (callback->type == type && callback->function == function) {
-      all->erase(callback);
-      return ACL_SUCCESS;
-    }
-  }
-  return fail(ACL_ERROR_INVALID_PARAM, "this callback is not registered");
-}
 
 aclError identity(int32_t from, int32_t* to) {
   if (to == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "the result must not be NULL");
@@ -328,25 +159,6 @@ aclError device_attribute(int64_t attribute, int64_t* value) {
   }
 }
 
-std::atomic<int64_t> system_options[4];
-std::atomic<bool> system_option_set[4];
-
-aclError get_option(int option, int64_t* value) {
-  if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
-  if (option < 0 || option > 3) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown option %d", option);
-  if (!system_option_set[option]) return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "option %d was never set", option);
-  *value = system_options[option];
-  return ACL_SUCCESS;
-}
-
-aclError set_option(int option, int64_t value) {
-  if (option < 0 || option > 3) return fail(ACL_ERROR_RT_PARAM_INVALID, "unknown option %d", option);
-  if (value != 0 && value != 1) return fail(ACL_ERROR_RT_PARAM_INVALID, "value must be 0 or 1");
-  system_options[option] = value;
-  system_option_set[option] = true;
-  return ACL_SUCCESS;
-}
-
 aclError synchronize_device(int timeout_ms) {
   Context* context;
   if (aclError code = current_context(&context)) return code;
@@ -362,139 +174,11 @@ aclError synchronize_device(int timeout_ms) {
   return first;
 }
 
-const char* version_text() { return api_is_9() ? "9.1.0" : "8.1.RC1"; }
-
 }  // namespace
-
-namespace acl_cpu {
-std::atomic<uint32_t> op_wait_timeout_s{0};
-std::atomic<uint64_t> op_timeout_us{1091000000};
-bool peer_enabled(int from, int to) {
-  std::lock_guard lock(device_mutex);
-  auto& peers = device_of(from).peers;
-  return std::find(peers.begin(), peers.end(), to) != peers.end();
-}
-}  // namespace acl_cpu
 
 #pragma GCC visibility push(default)
 extern "C" {
 
-// ---- the process ----
-aclError aclInit(const char* configPath) {
-  ACL_CPU_ENTRY(aclInit);  // approximate: dump, profiler and the other keys of the file are ignored
-  std::lock_guard lock(init_mutex);
-  std::string text;
-  if (aclError code = read_init_config(configPath, &text)) return code;
-  if (ever_initialised && text != init_config) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclInit: the configuration differs from the one of the first aclInit");
-  }
-  ever_initialised = true;
-  init_config = text;
-  if (++init_count > 1) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit was called before; this can be ignored");
-  auto callbacks = init_callbacks;
-  for (auto& callback : callbacks) {
-    reinterpret_cast<aclInitCallbackFunc>(callback.function)(text.c_str(), text.size(), callback.data);
-  }
-  return ACL_SUCCESS;
-}
-
-aclError aclFinalize(void) {
-  ACL_CPU_ENTRY(aclFinalize);
-  std::lock_guard lock(init_mutex);
-  if (init_count == 0) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize without an aclInit before it");
-  return finalize();
-}
-
-aclError aclFinalizeReference(uint64_t* refCount) {
-  ACL_CPU_ENTRY(aclFinalizeReference);
-  std::lock_guard lock(init_mutex);
-  if (init_count == 0) return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference without an aclInit before it");
-  aclError code = --init_count == 0 ? finalize() : ACL_SUCCESS;
-  if (refCount != nullptr) *refCount = init_count;
-  return code;
-}
-
-aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void* userData) {
-  ACL_CPU_ENTRY(aclInitCallbackRegister);
-  return register_phase(&init_callbacks, type, reinterpret_cast<void*>(cbFunc), userData);
-}
-aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc) {
-  ACL_CPU_ENTRY(aclInitCallbackUnRegister);
-  return unregister_phase(&init_callbacks, type, reinterpret_cast<void*>(cbFunc));
-}
-aclError aclFinalizeCallbackRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc, void* userData) {
-  ACL_CPU_ENTRY(aclFinalizeCallbackRegister);
-  return register_phase(&finalize_callbacks, type, reinterpret_cast<void*>(cbFunc), userData);
-}
-aclError aclFinalizeCallbackUnRegister(aclRegisterCallbackType type, aclFinalizeCallbackFunc cbFunc) {
-  ACL_CPU_ENTRY(aclFinalizeCallbackUnRegister);
-  return unregister_phase(&finalize_callbacks, type, reinterpret_cast<void*>(cbFunc));
-}
-
-const char* aclrtGetSocName(void) {
-  ACL_CPU_ENTRY_OR(aclrtGetSocName, nullptr);
-  return config().soc_name.c_str();
-}
-
-aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
-  ACL_CPU_ENTRY(aclrtGetVersion);
-  if (majorVersion == nullptr || minorVersion == nullptr || patchVersion == nullptr) {
-    return fail(ACL_ERROR_INVALID_PARAM, "majorVersion, minorVersion and patchVersion must not be NULL");
-  }
-  *majorVersion = 1;
-  *minorVersion = api_is_9() ? 17 : 13;
-  *patchVersion = 0;
-  return ACL_SUCCESS;
-}
-
-aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
-  ACL_CPU_ENTRY(aclsysGetCANNVersion);  // approximate: 8.1.RC1 or 9.1.0 for every package
-  if (version == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "version must not be NULL");
-  if (name < ACL_PKG_NAME_CANN || name > ACL_PKG_NAME_DRIVER) {
-    return fail(ACL_ERROR_INVALID_PARAM, "unknown package %d", int(name));
-  }
-  *version = {};
-  std::strcpy(version->version, version_text());
-  std::strcpy(version->majorVersion, api_is_9() ? "9" : "8");
-  std::strcpy(version->minorVersion, "1");
-  std::strcpy(version->releaseVersion, api_is_9() ? "0" : "RC1");
-  return ACL_SUCCESS;
-}
-
-aclError aclsysGetVersionStr(char* pkgName, char* versionStr) {
-  ACL_CPU_ENTRY(aclsysGetVersionStr);  // approximate: 9.1.0 for every package
-  if (pkgName == nullptr || versionStr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
-  std::strcpy(versionStr, version_text());
-  return ACL_SUCCESS;
-}
-
-aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum) {
-  ACL_CPU_ENTRY(aclsysGetVersionNum);  // approximate: 9.1.0 for every package
-  if (pkgName == nullptr || versionNum == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
-  *versionNum = api_is_9() ? 90100000 : 80100000 - 100;
-  return ACL_SUCCESS;
-}
-
-aclError aclGetCannAttributeList(const aclCannAttr** cannAttrList, size_t* num) {
-  ACL_CPU_ENTRY(aclGetCannAttributeList);
-  if (cannAttrList == nullptr || num == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "no argument may be NULL");
-  static const aclCannAttr kAttributes[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16, ACL_CANN_ATTR_JIT_COMPILE};
-  *cannAttrList = kAttributes;
-  *num = std::size(kAttributes);
-  return ACL_SUCCESS;
-}
-
-aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
-  ACL_CPU_ENTRY(aclGetCannAttribute);  // approximate: 1 for each
-  if (value == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "value must not be NULL");
-  if (cannAttr < ACL_CANN_ATTR_INF_NAN || cannAttr > ACL_CANN_ATTR_JIT_COMPILE) {
-    return fail(ACL_ERROR_INVALID_PARAM, "unknown attribute %d", int(cannAttr));
-  }
-  *value = 1;
-  return ACL_SUCCESS;
-}
-
-// ---- devices ----
 aclError aclrtSetDevice(int32_t deviceId) {
   ACL_CPU_ENTRY(aclrtSetDevice);
   if (aclError code = open_device(deviceId)) return code;
@@ -714,126 +398,6 @@ aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId, int32_t* const user
 aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId) {
   ACL_CPU_ENTRY(aclrtGetPhyDevIdByUserDevId);
   return to_physical(userDevId, phyDevId);
-}
-
-// ---- options ----
-aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
-  ACL_CPU_ENTRY(aclrtSetOpWaitTimeout);
-  op_wait_timeout_s = timeout;
-  return ACL_SUCCESS;
-}
-aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOut);  // approximate: ends tasks that hang by a fault, no others
-  op_timeout_us = uint64_t(timeout) * 1000000;
-  return ACL_SUCCESS;
-}
-aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutWithMs);  // approximate: as aclrtSetOpExecuteTimeOut
-  op_timeout_us = uint64_t(timeout) * 1000;
-  return ACL_SUCCESS;
-}
-aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  ACL_CPU_ENTRY(aclrtSetOpExecuteTimeOutV2);  // approximate: as aclrtSetOpExecuteTimeOut
-  if (actualTimeout == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "actualTimeout must not be NULL");
-  op_timeout_us = std::min<uint64_t>(timeout, uint64_t(INT64_MAX) / 4000);
-  *actualTimeout = op_timeout_us;
-  return ACL_SUCCESS;
-}
-aclError aclrtGetOpTimeOutInterval(uint64_t* interval) {
-  ACL_CPU_ENTRY(aclrtGetOpTimeOutInterval);  // approximate: 1 us
-  if (interval == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "interval must not be NULL");
-  *interval = 1;
-  return ACL_SUCCESS;
-}
-aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  ACL_CPU_ENTRY(aclrtGetSysParamOpt);  // approximate: as set
-  return get_option(opt, value);
-}
-aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  ACL_CPU_ENTRY(aclrtSetSysParamOpt);  // approximate: kept, no effect
-  return set_option(opt, value);
-}
-aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-  ACL_CPU_ENTRY(aclrtCtxGetSysParamOpt);  // approximate: the process's, not the context's
-  Context* context;
-  if (aclError code = current_context(&context)) return code;
-  return get_option(opt, value);
-}
-aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  ACL_CPU_ENTRY(aclrtCtxSetSysParamOpt);  // approximate: kept for the process, no effect
-  Context* context;
-  if (aclError code = current_context(&context)) return code;
-  return set_option(opt, value);
-}
-
-// ---- contexts ----
-aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
-  ACL_CPU_ENTRY(aclrtCreateContext);
-  if (context == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  if (aclError code = open_device(deviceId)) return code;
-  std::lock_guard lock(device_mutex);
-  if (device_of(deviceId).lost) return fail(ACL_ERROR_RT_DEV_SETUP_ERROR, "device %d is lost", deviceId);
-  Context* made = new_context(deviceId, false);
-  bind_context(made);
-  *context = made->handle;
-  return ACL_SUCCESS;
-}
-
-aclError aclrtDestroyContext(aclrtContext handle) {
-  ACL_CPU_ENTRY(aclrtDestroyContext);
-  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context* context;
-  {
-    std::lock_guard lock(device_mutex);
-    context = handles().get(handle);
-    if (context == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context of this process", handle);
-    if (context->primary) {
-      return fail(ACL_ERROR_RT_PARAM_INVALID,
-                  "the default context goes with aclrtResetDevice, not with DestroyContext");
-    }
-    handles().remove(handle);
-    auto& contexts = device_of(context->device).contexts;
-    contexts.erase(std::remove(contexts.begin(), contexts.end(), context), contexts.end());
-  }
-  end_contexts(context->device, {context}, context->sticky != ACL_SUCCESS);
-  return ACL_SUCCESS;
-}
-
-aclError aclrtSetCurrentContext(aclrtContext handle) {
-  ACL_CPU_ENTRY(aclrtSetCurrentContext);
-  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context* context = handles().get(handle);
-  if (context == nullptr) return fail(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context of this process", handle);
-  bind_context(context);
-  return ACL_SUCCESS;
-}
-
-aclError aclrtGetCurrentContext(aclrtContext* handle) {
-  ACL_CPU_ENTRY(aclrtGetCurrentContext);
-  if (handle == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "context must not be NULL");
-  Context* context;
-  if (aclError code = current_context(&context)) return code;
-  *handle = context->handle;
-  return ACL_SUCCESS;
-}
-
-aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
-  ACL_CPU_ENTRY(aclrtCtxGetCurrentDefaultStream);
-  if (stream == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "stream must not be NULL");
-  Context* context;
-  if (aclError code = current_context(&context)) return code;
-  *stream = context->default_stream->handle;
-  return ACL_SUCCESS;
-}
-
-aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active) {
-  ACL_CPU_ENTRY(aclrtGetPrimaryCtxState);
-  if (active == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "active must not be NULL");
-  if (aclError code = check_device(deviceId)) return code;
-  std::lock_guard lock(device_mutex);
-  *active = device_of(deviceId).primary != nullptr;
-  if (flags != nullptr) *flags = 0;
-  return ACL_SUCCESS;
 }
 
 }  // extern "C"

@@ -182,6 +182,7 @@ int device_count();  // visible devices
 int physical_device(int device);
 bool device_lost(int device);
 void lose_device(int device);
+bool peer_enabled(int from, int to);
 aclError check_device(int device);    // 107001, or what stops this process from using it
 void bind_context(Context* context);  // nullptr unbinds
 std::vector<Ref<Stream>> device_streams(int device);
