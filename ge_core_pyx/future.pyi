@@ -1,5 +1,4 @@
 import concurrent.futures
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
