@@ -17,15 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench.measure import child, records, standin, stats
-from bench.measure.answers import agree
-from bench.measure.loops import Clients, Taken
+from bench.measure import child, cpu_counters, records, stats
+from bench.measure.progress import Progress
 from bench.measure.records import Limit, Record, Report
+from bench.measure.verify import check_outputs
 from bench.models import presets
 from bench.paths import calling
 from bench.paths.calling import mixed_sizes
 from bench.paths.clients import Endpoint
+from bench.paths.load_generator import Completions, LoadGenerator
 from bench.served import settings
+from bench.served.server import serve_explicit
 from bench.served.settings import Setting
 from ge_core.server.tritonserver import ServerError
 from ge_core.serving.loading import tune_allocator
@@ -38,7 +40,7 @@ SLOTS = (1, 2, 3)
 CLIENTS, TRANSPORT = 16, "grpc+shm"
 DEVICES = {"devices": 4, "exec_us": 5000}
 DEVICES_TIMING = "execution 5 ms"
-EVEN = 0.02
+STABLE_WITHIN = 0.02
 ROW = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 16]}],
     "outputs": [{"name": "y", "dtype": "float32", "shape": [1, 16]}],
@@ -78,7 +80,7 @@ def throughput(
     runtime: str | None = None,
     device_id: int = 0,
     plan: Plan | None = None,
-    say: Callable[[str], None] = print,
+    progress: Progress | None = None,
 ) -> tuple[Report, list[str]]:
     """Measure slots, devices and memory; returns the report and remarks for the reader.
 
@@ -86,29 +88,29 @@ def throughput(
     """
     runtime = locate.runtime_name(runtime)
     if model is None and runtime == "npu":
-        raise presets.NotHereError(
+        raise presets.UnavailableError(
             "the times of this bench are settings of the cpu runtime; on an NPU add --model OM to measure that instead"
         )
-    plan = plan or Plan()
+    plan, progress = plan or Plan(), progress or Progress(print)
     om = model and str(model.resolve())
     common = {"model": om, "runtime": runtime}
     size = {"batches": plan.batches, "attempts": plan.attempts}
     report = Report()
     summary: dict = {}
 
-    def take(name: str, arguments: dict, config: dict) -> dict:
-        say(f"throughput: {name}")
-        found = child.measure(f"throughput.{name}", {**common, **arguments}, None if om else config)
-        shared = {"host": records.host(), "versions": records.versions(ge_core=ge_core.__version__)}
+    def measure(name: str, arguments: dict, config: dict) -> dict:
+        with progress.part(f"throughput: {name}"):
+            found = child.measure(f"throughput.{name}", {**common, **arguments}, None if om else config)
+        shared: dict = {"host": records.host(), "versions": records.versions(ge_core=ge_core.__version__)}
         report.records += [Record(bench="throughput", **row, **shared) for row in found.pop("rows", ())]
         return found
 
-    summary["slots"] = take("slots", {"device_id": device_id, **size}, ENGINES)
-    summary["devices"] = take("devices", size, DEVICES)
+    summary["slots"] = measure("slots", {"device_id": device_id, **size}, ENGINES)
+    summary["devices"] = measure("devices", size, DEVICES)
     refused = summary["slots"].pop("no_triton")
     remarks = [f"throughput has nothing through Triton, and no G8b: {refused}"] if refused else []
     arguments = {"device_id": device_id, "requests": plan.requests, "settled": plan.settled}
-    summary["memory"] = take("memory", arguments, {})
+    summary["memory"] = measure("memory", arguments, {})
     summary["device"] = summary["memory"].pop("device")
     report.summary = {"throughput": summary}
     report.limits = limits(summary)
@@ -163,9 +165,11 @@ def _triton(case: presets.Case, runtime: str, device_id: int) -> Iterator[tuple[
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name, contextlib.ExitStack() as stack:
         setting = Setting(slots=SLOTS[-1], delay_us=None, first_device=device_id)
         with ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id) as session:
-            settings.add(Path(name), case.name, settings.config(case.name, case.om, runtime, session, setting))
+            settings.add_model(
+                Path(name), case.name, settings.config_text(case.name, case.om, runtime, session, setting)
+            )
         try:
-            server = stack.enter_context(settings.serve(Path(name), runtime))
+            server = stack.enter_context(serve_explicit(Path(name), runtime))
         except ServerError as error:
             yield None, str(error)
         else:
@@ -195,14 +199,14 @@ def _rates(
         feeds = [case.rows(rows, first) for first in range(presets.ROWS if case.splittable else 1)]
         expected = [session.run(None, inputs) for inputs in feeds]
         exact = case.timing.startswith("declared")
-        runs: dict[tuple, Callable[[], Taken]] = {
+        runs: dict[tuple, Callable[[], Completions]] = {
             ("direct", None): lambda: keep_in_flight(session, feeds, expected, in_flight, batches, exact)
         }
         if endpoint is not None:
-            clients = Clients(case, endpoint, case.name, TRANSPORT, session, CLIENTS, rows or 1)
+            clients = LoadGenerator(case, endpoint, case.name, TRANSPORT, session, CLIENTS, rows or 1)
             stack.callback(clients.close)
-            runs["triton", TRANSPORT] = lambda: clients.busy(batches)
-        taken = steadiest(runs, attempts)
+            runs["triton", TRANSPORT] = lambda: clients.saturated(batches)
+        taken = most_stable(runs, attempts)
     burst = len(device_ids)
     return [
         {
@@ -218,7 +222,7 @@ def _rates(
             "timing": timing,
             **stats.summarize(found.elapsed_ns),
             "samples_ns": found.elapsed_ns,
-            "rows_per_s": round((rows or 1) * found.per_s(1 if transport else burst), 3),
+            "rows_per_s": round((rows or 1) * found.rate(1 if transport else burst), 3),
             "stable": stats.is_stable(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)),
             "device": records.device(runtime, *device_ids),
         }
@@ -226,7 +230,7 @@ def _rates(
     ]
 
 
-def steadiest(runs: Mapping[tuple, Callable[[], Taken]], attempts: int) -> dict[tuple, Taken]:
+def most_stable(runs: Mapping[tuple, Callable[[], Completions]], attempts: int) -> dict[tuple, Completions]:
     """Repeat all `runs`, in turn, until the windows of each agree to 2 %, and return the most even turn.
 
     It is chosen by how even it is, never by its rate.
@@ -239,14 +243,14 @@ def steadiest(runs: Mapping[tuple, Callable[[], Taken]], attempts: int) -> dict[
         )
         if differ < least:
             best, least = taken, differ
-        if least <= EVEN:
+        if least <= STABLE_WITHIN:
             break
     return best
 
 
 def keep_in_flight(
     session, feeds: Sequence[dict], expected: Sequence[list], in_flight: int, count: int, exact: bool
-) -> Taken:
+) -> Completions:
     """Submit `count` requests, never more than `in_flight` at once, and await them in order.
 
     Request i has ``feeds[i % len(feeds)]``;
@@ -263,9 +267,9 @@ def keep_in_flight(
         finished.append(time.perf_counter_ns())
         elapsed.append(finished[-1] - begun)
         place, what = number % len(feeds), f"submit, request {number}"
-        agree(heads[place], [array.reshape(-1)[:16] for array in answer], what, exact)
+        check_outputs(heads[place], [array.reshape(-1)[:16] for array in answer], what, exact)
         if number >= count - in_flight:
-            agree(expected[place], answer, what, exact)
+            check_outputs(expected[place], answer, what, exact)
 
     for number in range(count):
         if len(waiting) == in_flight:
@@ -274,7 +278,7 @@ def keep_in_flight(
         waiting.append((number, begun, session.submit(feeds[number % len(feeds)])))
     while waiting:
         take()
-    return Taken(finished, elapsed)
+    return Completions(finished, elapsed)
 
 
 def memory(model: str | None, runtime: str, device_id: int, requests: int, settled: int) -> dict:
@@ -291,7 +295,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
         for case in cases:
             session = ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id, slots=2)
             sessions.append(stack.enter_context(session))
-            ways += [(call, mixed_sizes(case, session)) for _, call in calling.ways(session)]
+            ways += [(call, mixed_sizes(case, session)) for _, call in calling.call_styles(session)]
         device = records.device(runtime, device_id)
         held = []
         begun = time.perf_counter()
@@ -299,7 +303,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
             call, feeds = choose.choice(ways)
             call(choose.choice(feeds))
             if number + 1 in (settled, requests):
-                held.append(_held(sessions, device["library"]))
+                held.append(_memory_in_use(sessions, device["library"]))
         seconds = time.perf_counter() - begun
     return {
         "device": device,
@@ -311,7 +315,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
     }
 
 
-def _held(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
+def _memory_in_use(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
     """Bytes resident in this process and on the device: as the sessions say and, on the stand-in, as it counts."""
     gc.collect()
     resident = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -321,7 +325,7 @@ def _held(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
         "device": sum(each["device_bytes"] for each in stated),
         "pinned": sum(each["pinned_bytes"] for each in stated),
     }
-    counted = standin.counters(libraries)
+    counted = cpu_counters.counters(libraries)
     return held | ({f"counted_{name}": counted["bytes"][name] for name in ("device", "pinned")} if counted else {})
 
 

@@ -99,7 +99,7 @@ class Report:
     limits: list[Limit] = field(default_factory=list)
 
     @classmethod
-    def joined(cls, reports: list[Report]) -> Report:
+    def merged(cls, reports: list[Report]) -> Report:
         """Return one report of several benches'."""
         joined = cls()
         for report in reports:

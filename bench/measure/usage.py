@@ -58,10 +58,10 @@ class Sampler:
 
     def summary(self) -> dict:
         """Return per device the mean and highest utilisation in per cent, and the most memory in use in bytes."""
-        return {"devices": [{"device": number, **digest(taken)} for number, taken in self._samples.items()]}
+        return {"devices": [{"device": number, **summarize_samples(taken)} for number, taken in self._samples.items()]}
 
 
-def digest(samples: Sequence[dict]) -> dict:
+def summarize_samples(samples: Sequence[dict]) -> dict:
     """Put samples together; the first only starts the counting of utilisation."""
     found: dict = {"samples": len(samples) - 1}
     for name in UNITS:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.report.build import CPU_WARNING, bound, mark, ms, rate
 from bench.report.document import Document, Section, Table, Text
-from bench.report.pages import CPU_WARNING, bound, mark, ms, rate
 
 KEY = ("bench", "path", "transport", "model", "batch", "concurrency", "slots", "instances")
 DRIFT = 0.05

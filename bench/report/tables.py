@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.measure.records import Record, Report
-from bench.report import document
-from bench.report import pages as pages
+from bench.report import build, document
 
 WIDTH = 100
 PIPE_WIDTH = 120  # the tables fit 100 columns; a pipe has room for unusually large figures
@@ -29,7 +28,7 @@ def progress_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def plain(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Escape rich's markup."""
     return escape(text)
 
@@ -93,7 +92,7 @@ def detail_table(summary: dict, records: list[Record]) -> Table:
 
 def _cells(record: Record) -> list[str]:
     if record.bench == "throughput":
-        clients = f"{_short(record.path)} ×{record.concurrency}{', sent' if record.slots > 1 else ''}"
+        clients = f"{_short(record.path)} ×{record.concurrency}{', sent' if (record.slots or 1) > 1 else ''}"
         name = clients if record.transport else f"{record.path}, batch {record.batch}"
     else:
         path = "floor*" if record.path == "floor" and "pause" in record.timing else _short(record.path)
@@ -157,8 +156,10 @@ def overhead_table(summary: dict, records: list[Record]) -> Table:
 def throughput_table(summary: dict, records: list[Record]) -> Table:
     """Rows/s of slots and devices."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading, justify in (("", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
-        table.add_column(heading, justify=justify, no_wrap=True)
+    for heading in ("", "times"):
+        table.add_column(heading, justify="left", no_wrap=True)
+    for heading in ("rows/s", "compared"):
+        table.add_column(heading, justify="right", no_wrap=True)
     bound = summary["slots"]["bound_rows_per_s"]
     for rate in summary["slots"]["rates"]:
         compared = f"{rate['rows_per_s'] / bound:.3f} of the engine bound {bound:g}" if bound else ""
@@ -231,11 +232,11 @@ def show_latency(out: Console, report: Report) -> None:
 
 
 def show_pages(out: Console, report: Report) -> None:
-    """Print what `bench.report.pages` has sections for: stages, load, advice, and what the device said of itself."""
+    """Print what `bench.report.build` has sections for: stages, load, advice, and what the device said of itself."""
     summary = report.summary
-    loads = map(pages.load_section, summary.get("load", ()))
-    advised = map(pages.advice_section, summary.get("advice", ()))
-    document.show(out, [*pages.stages_sections(summary), *loads, *advised, *pages.usage_sections(summary)])
+    loads = map(build.load_section, summary.get("load", ()))
+    advised = map(build.advice_section, summary.get("advice", ()))
+    document.show(out, [*build.stages_sections(summary), *loads, *advised, *build.usage_sections(summary)])
 
 
 PARTS = {"models": show_latency, "overhead": show_overhead, "throughput": show_throughput}

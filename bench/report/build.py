@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.measure.records import SCHEMA
 from bench.report import plots
-from bench.report.document import Code, Document, Plot, Section, Table, Text
+from bench.report.document import Block, Code, Document, Plot, Section, Table, Text
 from bench.report.plots import Series
 
 CPU_WARNING = (
@@ -33,7 +34,7 @@ def read(path: Path) -> dict:
     return content
 
 
-def joined(contents: Sequence[Mapping]) -> dict:
+def merge(contents: Sequence[Mapping]) -> dict:
     """Put several reports into one; what lists they have in common is put together, of other parts the last counts.
 
     Raises
@@ -71,7 +72,7 @@ def rate(value: float) -> str:
 
 def bound(limit: Mapping) -> str:
     """A limit and its direction, which files of older versions do not have."""
-    sign = {True: "≥ ", False: "≤ "}.get(limit.get("at_least"), "")
+    sign = {True: "≥ ", False: "≤ ", None: ""}[limit.get("at_least")]
     return f"{sign}{limit['limit']:g}"
 
 
@@ -79,7 +80,7 @@ def mark(row: Mapping) -> str:
     return "" if row["stable"] else "~"
 
 
-def document(content: Mapping) -> Document:
+def build_document(content: Mapping) -> Document:
     """Put a report into sections; `content` is the object that ``--json`` writes."""
     records, summary = content["records"], content["summary"]
     devices = [record["device"] for record in records]
@@ -119,7 +120,7 @@ def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
             )
         ]
         header = ("p50 latency", *(f"batch {batch}" for batch in model["batches"]), "most requests/s")
-        blocks = [Table(header, rows, short=True), *(Text(line, "note") for line in model["remarks"])]
+        blocks: list[Block] = [Table(header, rows, short=True), *(Text(line, "note") for line in model["remarks"])]
         blocks += _latency_plots(latency, model)
         sections.append(Section(model["model"], model["device"], blocks))
     return sections
@@ -197,7 +198,7 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
         "gap: p50 of Triton minus p50 of c; p10…p90: of the differences pair by pair; /floor: gap / floor. ~ unstable: "
         "three consecutive windows differ by more than 10 %. p99 –: fewer than 100 samples.",
     ]
-    blocks = [Table(header, rows), *(Text(note, "note") for note in notes)]
+    blocks: list[Block] = [Table(header, rows), *(Text(note, "note") for note in notes)]
     return Section(f"{model['model']}: details", model["device"], blocks)
 
 
@@ -231,7 +232,7 @@ def _overhead(records: Sequence[Mapping], model: Mapping) -> Section:
         "malloc-per-call: the official GE backend's copy pattern (allocate, copy synchronously from pageable memory, "
         "execute, copy back, free) in C, and nothing more of that backend.",
     ]
-    blocks = [Table(header, rows), *(Text(note, "note") for note in notes)]
+    blocks: list[Block] = [Table(header, rows), *(Text(note, "note") for note in notes)]
     return Section(f"Overhead: {model['model']}, {sizes}", model["device"]["name"], blocks)
 
 
@@ -251,7 +252,7 @@ def _throughput(summary: Mapping) -> list[Section]:
         f"Memory after {memory['requests']:,} requests of mixed sizes, since request {memory['settled']:,}: resident "
         f"{grown['resident'] / 2**20:+.2f} MiB, device {grown['device']:+,} bytes, pinned {grown['pinned']:+,} bytes."
     )
-    blocks = [Table(("submit, or clients of Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
+    blocks: list[Block] = [Table(("submit, or clients of Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
     return [Section("Throughput of slots and devices", found["device"]["name"], blocks)]
 
 
@@ -273,7 +274,7 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
         ("apart", *(f"{found['apart']:+.1%}" for found in group), ""),
     ]
     header = ("mean µs", *(f"batch {found['batch']}{'' if found['adds_up'] else ' !'}" for found in group), "from")
-    blocks: list = [Table(header, rows, (0, len(header) - 1), strong=(len(sources),))]
+    blocks: list[Block] = [Table(header, rows, (0, len(header) - 1), strong=(len(sources),))]
     wrong = [found for found in group if not found["adds_up"]]
     if wrong:
         which = ", ".join(str(found["batch"]) for found in wrong)
@@ -301,14 +302,8 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
         )
     for found, each in zip(group, times, strict=True):
         name = f"{found['model']}, batch {found['batch']}, {found['transport']}"
-        blocks.append(
-            Plot(
-                f"{name}: where the time of a request goes ({device})",
-                lambda width, name=name, each=each: plots.waterfall(
-                    list(each.items()), "µs", f"stages of {name}", width
-                ),
-            )
-        )
+        draw = functools.partial(plots.waterfall, list(each.items()), "µs", f"stages of {name}")
+        blocks.append(Plot(f"{name}: where the time of a request goes ({device})", draw))
     return Section(title, device, blocks)
 
 
@@ -342,7 +337,7 @@ def load_section(found: Mapping) -> Section:
         Series("p50, clients that wait", waiting, 1, True),
     ]
     label = f"{found['model']}: requests/s and latency"
-    blocks = [
+    blocks: list[Block] = [
         Text(f"{found['rows']} row(s) per request over {found['transport']}; {found['timing']}.", "note"),
         Text("Closed loop: each client sends its next request when the last one is answered."),
         Table(header, closed),
@@ -378,7 +373,7 @@ def advice_section(found: Mapping) -> Section:
         for name, x in (("default", found["default"]), ("suggested", found["advised"]))
     ]
     expected = found["expected"]
-    blocks = [
+    blocks: list[Block] = [
         Text(f"For {goal}, in config.pbtxt:"),
         Code(found["stanza"]),
         *(Text(reason, "note") for reason in found["reasons"]),

@@ -7,18 +7,18 @@ import numpy as np
 TOLERANCE = 1e-3
 
 
-class WrongAnswerError(Exception):
+class WrongOutputError(Exception):
     """Two paths disagree about the result of the same inputs."""
 
 
-def agree(expected: list[np.ndarray], got: list[np.ndarray], what: str, exact: bool) -> None:
-    """Raise WrongAnswerError unless `got` equals `expected`: bit for bit if `exact`, else within 1e-3."""
+def check_outputs(expected: list[np.ndarray], got: list[np.ndarray], what: str, exact: bool) -> None:
+    """Raise WrongOutputError unless `got` equals `expected`: bit for bit if `exact`, else within 1e-3."""
     for number, (a, b) in enumerate(zip(expected, got, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
-            raise WrongAnswerError(f"{what}, output {number}: expected {a.dtype} {a.shape}, got {b.dtype} {b.shape}")
+            raise WrongOutputError(f"{what}, output {number}: expected {a.dtype} {a.shape}, got {b.dtype} {b.shape}")
         if np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
             continue
         worst = float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64))))
         if exact or not worst <= TOLERANCE:
             limit = "bit for bit" if exact else f"within {TOLERANCE}"
-            raise WrongAnswerError(f"{what}, output {number}: must be equal {limit}, differs by {worst:g}")
+            raise WrongOutputError(f"{what}, output {number}: must be equal {limit}, differs by {worst:g}")
