@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH_READY := $(VENV)/.ready-bench
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # No NPU on this machine: say so, and ask for the CPU implementation. An explicit GE_CORE_RUNTIME wins.
@@ -26,20 +27,24 @@ help:
 	@echo "make sanitize  AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer over the CPU implementation"
 	@echo "make wheel   build dist/ge_core-*.whl"
 
-$(READY): pyproject.toml setup.py
+# What is installed: everything, or, for `make bench` in a fresh clone, what the bench needs.
+$(READY): EXTRAS := cpu,server,bench,test
+$(BENCH_READY): EXTRAS := cpu,server,bench
+$(READY) $(BENCH_READY): pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 10) <= v < (3, 13) else \
 	"Python 3.10 to 3.12 is needed here (the tritonserver wheel needs numpy < 2), found %d.%d: make PYTHON=python3.12 ..." % v)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q "setuptools>=77" wheel "Cython>=3.1"
-	$(BIN)/pip install -q --no-build-isolation -e ".[cpu,server,bench,test]"
+	$(BIN)/pip install -q --no-build-isolation -e ".[$(EXTRAS)]"
 	$(BIN)/pip install -q --no-deps "rapidocr-onnxruntime==1.4.4"
 	@touch $@
 
 build: $(READY)
 	@$(BIN)/python setup.py -q build_ext --inplace
 
-bench: build
+bench: $(if $(wildcard $(READY)),$(READY),$(BENCH_READY))
 	$(NOTICE)
+	@$(BIN)/python setup.py -q build_ext --inplace
 	@$(BIN)/python -m bench latency --quick
 
 bench-report: build

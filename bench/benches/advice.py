@@ -1,7 +1,7 @@
 """``python -m bench advice``: from measured gear times to batcher, slots and instances for a goal, and the stanza.
 
 The model is simple. A batch of b rows runs T(b) from the host's view, of which the device executes E(b); a request pays
-Triton's overhead O on top. With k batches in flight a request that comes to a busy device waits for those k, then runs:
+Triton's overhead O on top. With k batches in flight a request that arrives at a busy device waits for those k, then runs:
 k E(b) + T(b) + O. A new batch starts every max(E(b), (T(b) + O) / k).
 """
 
@@ -31,9 +31,9 @@ from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
 GOALS = ("latency", "throughput")
-MIN_CUT_GAIN = 0.10  # how much faster a batch cut into gears must be than one padded up, for preferred sizes
+MIN_CUT_GAIN = 0.10  # how much faster a batch split into gears must be than one padded up, for preferred sizes
 MIN_RATE_GAIN = 0.02  # more rows/s than this must come from more instances or larger batches, or they are not suggested
-MOST_INSTANCES = 3
+MAX_INSTANCES = 3
 LIMIT_MARGIN = 0.95  # of the limit: what the model of the times must keep
 SAMPLES, SAMPLE_SECONDS = 40, 3.0
 CLIENTS = 32
@@ -79,7 +79,7 @@ def advise(
     p99_ms : float, optional
         None: any.
     batcher : bool
-        False for a model that cannot be cut by rows.
+        False for a model that cannot be split by rows.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def advise(
         reason = "each request runs at once and alone: a batcher's hand-off, or another's batch, would only add time"
         rate = first.rows * 1e3 / latency
         return Advice(goal, Setting(delay_us=None), first.rows, round(latency, 3), round(rate, 3), (reason,))
-    choices = [(gear, count) for gear in gears for count in range(1, MOST_INSTANCES + 1)]
+    choices = [(gear, count) for gear in gears for count in range(1, MAX_INSTANCES + 1)]
     kept = [choice for choice in choices if p99_ms is None or busy_ms(*choice, overhead_ms) <= p99_ms * LIMIT_MARGIN]
     if not kept:
         needed = min(busy_ms(*choice, overhead_ms) for choice in choices) / LIMIT_MARGIN
@@ -111,12 +111,12 @@ def advise(
 
 
 def busy_ms(gear: Gear, instances: int, overhead_ms: float) -> float:
-    """How long a request takes that comes when a batch of each instance has just started."""
+    """Return how long a request takes that arrives when a batch of each instance has just started."""
     return instances * gear.engine_ms + gear.run_ms + overhead_ms
 
 
 def rows_per_s(gear: Gear, instances: int, overhead_ms: float) -> float:
-    """Rows per second of a busy device."""
+    """Return the rows per second of a busy device."""
     return gear.rows * 1e3 / max(gear.engine_ms, (gear.run_ms + overhead_ms) / instances)
 
 
@@ -142,7 +142,7 @@ def _setting(gears, best: Gear, count: int, overhead_ms, p99_ms, batcher) -> tup
 
 
 def preferred_rows(gears: list[Gear]) -> tuple[int, ...]:
-    """Return the gears' rows where a batch between two gears runs faster cut into gears than padded; else nothing."""
+    """Return the gears' rows where a batch between two gears runs faster split into gears than padded; else nothing."""
     for lower, upper in itertools.pairwise(gears):
         for rows in range(lower.rows + 1, upper.rows):
             left, cut_ms = rows, 0.0

@@ -59,14 +59,14 @@ class Plan:
 
 
 QUICK = Plan(
-    seconds=6,
+    seconds=4,
     p99_seconds=75,
     min_rounds=16,
     max_rounds=2000,
-    floor_every=2,
+    floor_every=3,
     windows=4,
     load_seconds=2,
-    load_batches=20,
+    load_batches=15,
     load_turns=3,
     warm_up=3,
     preview_rounds=7,

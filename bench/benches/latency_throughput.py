@@ -20,7 +20,7 @@ RESPONSE_MODES = {"returned": 1, "sender": 2}
 def served_models(case: Case, device_id: int, register_memory: bool) -> dict[str, Setting]:
     """Return the names and settings under which a model is served.
 
-    One without the batcher; if it can be cut by rows, one with the batcher for each of `RESPONSE_MODES`.
+    One without the batcher; if it can be split by rows, one with the batcher for each of `RESPONSE_MODES`.
     """
     alone = Setting(delay_us=None, first_device=device_id, register_memory=register_memory)
     if not case.splittable:
@@ -39,7 +39,7 @@ def plain_models(case: Case, device_id: int) -> dict[str, Setting]:
 def measure(run: ModelRun, rows: int, transport: str) -> dict:
     """Measure rows/s in turns: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
-    The clients use the models with Triton's dynamic batcher, of each response mode; a model that cannot be cut by rows
+    The clients use the models with Triton's dynamic batcher, of each response mode; a model that cannot be split by rows
     has none, and its clients send the whole input.
     """
     case, plan = run.case, run.plan

@@ -1,4 +1,4 @@
-"""``python -m bench load``: requests/s and latency with more and more clients, and with clients that do not wait.
+"""``python -m bench load``: requests/s and latency with more and more clients, in a closed and an open loop.
 
 Closed loop: each client sends its next request when the last one is answered. Open loop: requests arrive at random
 (Poisson) at a given rate whatever the server does, and the latency of each counts from the moment it was due, so that
@@ -30,7 +30,7 @@ from bench.served.settings import Setting
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
-CONFIG = "GE_CORE_CPU_CONFIG"
+CPU_CONFIG = "GE_CORE_CPU_CONFIG"
 MIN_COMPLETED_RATE = 0.95  # of the offered rate; below, requests pile up
 LIMIT_RUNS = 3  # the default latency limit, in runs of the largest batch: one in flight, one's own, one to spare
 RUNS = 5
@@ -105,7 +105,7 @@ def highest_rate(
 
 
 def summarize(completions: Completions, burst: int) -> dict:
-    """The figures of one load: requests/s, percentiles, and whether its windows agree."""
+    """Return the figures of one load: requests/s, percentiles, and whether they are stable."""
     return {
         "requests_per_s": round(completions.rate(burst), 3),
         **stats.summarize(completions.elapsed_ns),
@@ -114,12 +114,12 @@ def summarize(completions: Completions, burst: int) -> dict:
 
 
 def tail_us(figures: dict) -> float:
-    """The percentile that limits are judged by: p99, below 100 requests p95."""
+    """Return the percentile that limits are judged by: p99, below 100 requests p95."""
     return figures["p95_us"] if figures["p99_us"] is None else figures["p99_us"]
 
 
 def settings_to_try(first: Setting, plan: Plan) -> list[Setting]:
-    """The settings after the first, which has one of everything: one thing changed at a time."""
+    """Return the settings to compare with the first, which has one of everything: each changes one thing."""
     found = [replace(first, instances=count) for count in range(2, plan.instances + 1)]
     found += [replace(first, instances=count, devices=count) for count in range(2, plan.devices + 1)]
     found += [replace(first, slots=count) for count in range(2, plan.slots + 1)]
@@ -129,12 +129,15 @@ def settings_to_try(first: Setting, plan: Plan) -> list[Setting]:
 
 
 def configure_devices(runtime: str, wanted: int) -> None:
-    """Give the stand-in so many devices, unless its configuration says how many; before any library is opened."""
-    text = os.environ.get(CONFIG, "{}")
+    """Configure so many devices of the CPU implementation, unless its configuration has a number already.
+
+    It must be called before a library is opened.
+    """
+    text = os.environ.get(CPU_CONFIG, "{}")
     if runtime == "cpu" and wanted > 1:
         if not text.lstrip().startswith("{"):
             text = Path(text).read_text(encoding="utf-8")
-        os.environ[CONFIG] = json.dumps({"devices": wanted, **json.loads(text)})
+        os.environ[CPU_CONFIG] = json.dumps({"devices": wanted, **json.loads(text)})
 
 
 def load(options: prepare.Options, plan: Plan, limit_ms: float | None, progress: Progress) -> tuple[Report, list[str]]:
@@ -158,7 +161,7 @@ def load(options: prepare.Options, plan: Plan, limit_ms: float | None, progress:
 
 
 class _LoadBench:
-    """The load of one model."""
+    """Measures one model."""
 
     def __init__(
         self,

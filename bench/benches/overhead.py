@@ -26,7 +26,7 @@ from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
 PAIRS = (("direct", "c"), ("borrow", "c-pinned"), ("ctypes", "c"), ("malloc-per-call", "c"))
-STATIC = {
+STATIC_SHAPES = {
     "image": ([1, 3, 224, 224], [1, 1000]),  # 602,112 bytes in, 4,000 out
     "small": ([1, 1024], [1, 1024]),
 }
@@ -64,9 +64,9 @@ def overhead(
     settings: dict | None = {} if model is None else None
     common = {"runtime": runtime, "device_id": device_id}
     summaries = []
-    for name in STATIC if model is None else [str(model.resolve())]:
+    for name in STATIC_SHAPES if model is None else [str(model.resolve())]:
         with progress.part(f"overhead: {Path(name).stem}"):
-            found = child.measure("overhead.calls", {"model": name, "plan": asdict(plan), **common}, settings)
+            found = child.measure("overhead.measure_pairs", {"model": name, "plan": asdict(plan), **common}, settings)
         shared = {
             "device": found["device"],
             "host": records.host(),
@@ -77,7 +77,7 @@ def overhead(
         summaries.append(found)
     om = model and str(model.resolve())
     with progress.part("overhead: allocations per request"):
-        allocated = child.measure("overhead.allocations", {"model": om, **common}, settings)
+        allocated = child.measure("overhead.count_allocations", {"model": om, **common}, settings)
     if allocated is None:
         remarks.append("G4 is not judged: allocations can only be counted on the CPU implementation of AscendCL.")
     report.summary = {"overhead": {"models": summaries, "allocations": allocated}}
@@ -86,16 +86,16 @@ def overhead(
     return report, remarks
 
 
-def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
-    """Measure all pairs on one model (runs in a child): one of `STATIC`, or the path of an om."""
+def measure_pairs(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
+    """Measure all pairs on one model (runs in a child): one of `STATIC_SHAPES`, or the path of an om."""
     sizes_of_run = Plan(**plan)
     tune_allocator()
     remarks: list[str] = []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         case = (
-            presets.synthetic_case(model, folder, description(model))
-            if model in STATIC
+            presets.synthetic_case(model, folder, static_description(model))
+            if model in STATIC_SHAPES
             else presets.om_case(Path(model).stem, Path(model), runtime)
         )
         try:
@@ -159,19 +159,19 @@ def _timing(timing: str, device: dict) -> str:
     return f"{timing}; {cpu_counters.HAND_OFF}" if device["kind"] == "cpu" else timing
 
 
-def description(name: str) -> dict:
-    """Describe one of `STATIC`, a synthetic model without execution time."""
-    tensors = zip(("inputs", "outputs"), "xy", STATIC[name], strict=True)
+def static_description(name: str) -> dict:
+    """Describe one of `STATIC_SHAPES`, a synthetic model without execution time."""
+    tensors = zip(("inputs", "outputs"), "xy", STATIC_SHAPES[name], strict=True)
     return {field: [{"name": tensor, "dtype": "float32", "shape": shape}] for field, tensor, shape in tensors}
 
 
 def image_case(runtime: str, folder: Path) -> presets.Case:
-    """Compile the larger of `STATIC`, as a preset of other benches; its timing names the stand-in's hand-off."""
+    """Compile the larger of `STATIC_SHAPES`, as a preset of other benches; its timing names the stand-in's hand-off."""
     if runtime == "npu":
         raise presets.UnavailableError(
             "the preset image is a synthetic model of the cpu runtime; on an NPU use --model OM"
         )
-    case = presets.synthetic_case("image", folder, description("image"))
+    case = presets.synthetic_case("image", folder, static_description("image"))
     return replace(case, timing=f"{case.timing}; {cpu_counters.HAND_OFF}")
 
 
@@ -212,7 +212,7 @@ def _pair(
         return {path: [ns for window in windows for ns in window[path]] for path in calls}
 
 
-def allocations(model: str | None, runtime: str, device_id: int, requests: int = REQUESTS) -> list[dict] | None:
+def count_allocations(model: str | None, runtime: str, device_id: int, requests: int = REQUESTS) -> list[dict] | None:
     """Count allocations of warm sessions (runs in a child): of a static and a gear model, or of an om.
 
     Returns one row per model and way of calling, with the entry points called per request; None without counters.
@@ -226,17 +226,17 @@ def allocations(model: str | None, runtime: str, device_id: int, requests: int =
                 "dynamic_batch_size": [1, 4, 8],
             }
             cases = [
-                presets.synthetic_case("small", folder, description("small")),
+                presets.synthetic_case("small", folder, static_description("small")),
                 presets.synthetic_case("gears", folder, gears),
             ]
         else:
             cases = [presets.om_case(Path(model).stem, Path(model), runtime)]
         if cpu_counters.counters(records.device(runtime)["library"]) is None:
             return None
-        return [row for case in cases for row in _allocations(case, runtime, device_id, requests)]
+        return [row for case in cases for row in _count_allocations(case, runtime, device_id, requests)]
 
 
-def _allocations(case: presets.Case, runtime: str, device_id: int, requests: int) -> list[dict]:
+def _count_allocations(case: presets.Case, runtime: str, device_id: int, requests: int) -> list[dict]:
     found = []
     with ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id) as session:
         libraries = records.device(runtime)["library"]
@@ -263,7 +263,7 @@ def _allocations(case: presets.Case, runtime: str, device_id: int, requests: int
 
 
 def limits(summaries: list[dict], allocated: list[dict] | None) -> list[Limit]:
-    """G1 to G3 from the ratios of the two static models, G4 from the counts."""
+    """Return G1 to G3 from the ratios of the two static models, G4 from the counts."""
     found = []
     ratios = {(summary["model"], row["path"]): row for summary in summaries for row in summary["ratios"]}
     if row := ratios.get(("image", "direct")):

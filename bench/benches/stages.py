@@ -103,7 +103,7 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
     if "execute" in mean:
         steps = sum(mean[key] for key in stage_clock.STEPS)
         parts.append(("gather", mean["gather"], "core: into pinned memory"))
-        parts += [(name, mean[key], "device events") for name, key in DEVICE]
+        parts += [(name, mean[key], "device events") for name, key in DEVICE_STAGES]
         parts.append(("launch and wake-up", mean["run"] - steps, "run − its other parts; the model's Python meanwhile"))
         parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
     elif "gather" in mean:  # a runtime without events, or a model that takes no time by them
@@ -125,7 +125,7 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
     return [Stage(name, round(ns / 1e3, 3), source) for name, ns, source in parts]
 
 
-DEVICE = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
+DEVICE_STAGES = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
 
 
 def stages(options: prepare.Options, plan: Plan, progress: Progress) -> tuple[Report, list[str]]:

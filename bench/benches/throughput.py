@@ -33,12 +33,12 @@ from ge_core.server.tritonserver import ServerError
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
-ENGINES = {"h2d": {"latency_us": 1000}, "exec_us": 2000, "d2h": {"latency_us": 1000}}
+ENGINES_CONFIG = {"h2d": {"latency_us": 1000}, "exec_us": 2000, "d2h": {"latency_us": 1000}}
 ENGINES_TIMING = "h2d 1 ms, execution 2 ms, d2h 1 ms"
 BOUND_ROWS_PER_S = 500.0  # one row per execution of 2 ms, the longest of the three
 SLOTS = (1, 2, 3)
 CLIENTS, TRANSPORT = 16, "grpc+shm"
-DEVICES = {"devices": 4, "exec_us": 5000}
+DEVICES_CONFIG = {"devices": 4, "exec_us": 5000}
 DEVICES_TIMING = "execution 5 ms"
 STABLE_WITHIN = 0.02
 ROW = {
@@ -100,13 +100,13 @@ def throughput(
 
     def measure(name: str, arguments: dict, config: dict) -> dict:
         with progress.part(f"throughput: {name}"):
-            found = child.measure(f"throughput.{name}", {**common, **arguments}, None if om else config)
+            found = child.measure(f"throughput.measure_{name}", {**common, **arguments}, None if om else config)
         shared: dict = {"host": records.host(), "versions": records.versions(ge_core=ge_core.__version__)}
         report.records += [Record(bench="throughput", **row, **shared) for row in found.pop("rows", ())]
         return found
 
-    summary["slots"] = measure("slots", {"device_id": device_id, **size}, ENGINES)
-    summary["devices"] = measure("devices", size, DEVICES)
+    summary["slots"] = measure("slots", {"device_id": device_id, **size}, ENGINES_CONFIG)
+    summary["devices"] = measure("devices", size, DEVICES_CONFIG)
     refused = summary["slots"].pop("no_triton")
     remarks = [f"throughput has nothing through Triton, and no G8b: {refused}"] if refused else []
     arguments = {"device_id": device_id, "requests": plan.requests, "settled": plan.settled}
@@ -117,7 +117,7 @@ def throughput(
     return report, remarks
 
 
-def slots(model: str | None, runtime: str, device_id: int, batches: int, attempts: int) -> dict:
+def measure_slots(model: str | None, runtime: str, device_id: int, batches: int, attempts: int) -> dict:
     """Measure `submit` with 1, 2 and 3 slots, in turn with the last clients of Triton (runs in a child)."""
     with _case(model, runtime) as case:
         timing = case.timing if model else ENGINES_TIMING
@@ -135,7 +135,7 @@ def slots(model: str | None, runtime: str, device_id: int, batches: int, attempt
     }
 
 
-def devices(model: str | None, runtime: str, batches: int, attempts: int) -> dict:
+def measure_devices(model: str | None, runtime: str, batches: int, attempts: int) -> dict:
     """Measure one session over one device and over all, two slots each so that no device waits for the host (child)."""
     with _case(model, runtime) as case:
         timing = case.timing if model else DEVICES_TIMING
@@ -231,9 +231,9 @@ def _rates(
 
 
 def most_stable(runs: Mapping[tuple, Callable[[], Completions]], attempts: int) -> dict[tuple, Completions]:
-    """Repeat all `runs`, in turn, until the windows of each agree to 2 %, and return the most even turn.
+    """Repeat all `runs`, in turn, until the windows of each agree to 2 %, and return the most stable turn.
 
-    It is chosen by how even it is, never by its rate.
+    It is chosen by its stability, never by its rate.
     """
     best, least = {}, float("inf")
     for _ in range(attempts):
@@ -281,7 +281,7 @@ def keep_in_flight(
     return Completions(finished, elapsed)
 
 
-def memory(model: str | None, runtime: str, device_id: int, requests: int, settled: int) -> dict:
+def measure_memory(model: str | None, runtime: str, device_id: int, requests: int, settled: int) -> dict:
     """Make requests of mixed sizes; compare the memory held after all with that after `settled` (runs in a child)."""
     tune_allocator()
     choose = random.Random(0)
@@ -316,7 +316,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
 
 
 def _memory_in_use(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
-    """Bytes resident in this process and on the device: as the sessions say and, on the stand-in, as it counts."""
+    """Return bytes resident in this process and on the device: of the sessions, and as the CPU implementation counts."""
     gc.collect()
     resident = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     stated = [session.stats() for session in sessions]
@@ -330,7 +330,7 @@ def _memory_in_use(sessions: Sequence, libraries: Sequence[str]) -> dict[str, in
 
 
 def limits(summary: dict) -> list[Limit]:
-    """G8a, G8b and G9 where the stand-in's times are this bench's own, and G10."""
+    """Return G8a, G8b and G9 where the stand-in's times are this bench's own, and G10."""
     found = []
     slots, devices, grown = summary["slots"], summary["devices"]["rates"], summary["memory"]["growth_bytes"]
     if slots["bound_rows_per_s"] is not None:

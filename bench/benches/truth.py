@@ -29,8 +29,8 @@ from ge_core_pyx import locate
 RELATIVE_TOLERANCE, TOLERANCE_MS = 0.03, 0.3
 H2D_MS, D2H_MS = 2.0, 1.0
 EXEC_MS = {1: 20.0, 4: 35.0, 8: 50.0}
-DEVICE = 7  # one that hardly anything else on this machine uses at the same time
-CONFIG = {"devices": DEVICE + 1, "h2d": {"latency_us": H2D_MS * 1e3}, "d2h": {"latency_us": D2H_MS * 1e3}}
+DEVICE_ID = 7  # one that hardly anything else on this machine uses at the same time
+CPU_CONFIG = {"devices": DEVICE_ID + 1, "h2d": {"latency_us": H2D_MS * 1e3}, "d2h": {"latency_us": D2H_MS * 1e3}}
 DESCRIPTION = {
     "name": "known",
     "inputs": [{"name": "x", "dtype": "float32", "shape": [-1, 16]}],
@@ -55,10 +55,10 @@ def truth(runtime: str | None, progress: Progress) -> tuple[Report, list[str]]:
     """Measure the known model with every bench and compare."""
     if locate.runtime_name(runtime) != "cpu":
         raise presets.UnavailableError("known times are settings of the cpu runtime; run this with --runtime cpu")
-    os.environ[load.CONFIG] = json.dumps(CONFIG)
+    os.environ[load.CPU_CONFIG] = json.dumps(CPU_CONFIG)
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name:
         case = presets.synthetic_case("known", Path(name), DESCRIPTION)
-        options = prepare.Options((), case.om, "cpu", DEVICE, tuple(EXEC_MS), ("http+shm",))
+        options = prepare.Options((), case.om, "cpu", DEVICE_ID, tuple(EXEC_MS), ("http+shm",))
         joined = Report.merged([])
 
         def latencies() -> tuple[Report, list[Limit]]:
@@ -107,10 +107,10 @@ def _stages(report: Report) -> list[Limit]:
 def _load(case: presets.Case, folder: Path, progress: Progress) -> list[Limit]:
     """Rows/s of a busy device, and random arrivals against the same arrivals at a server of one known time."""
     repository = Path(tempfile.mkdtemp(dir=folder))
-    overlapped, single = Setting(instances=2, first_device=DEVICE), Setting(delay_us=None, first_device=DEVICE)
+    overlapped, single = Setting(instances=2, first_device=DEVICE_ID), Setting(delay_us=None, first_device=DEVICE_ID)
     largest = max(EXEC_MS)
     with contextlib.ExitStack() as stack:
-        session = stack.enter_context(ge_core.InferenceSession(case.om, runtime="cpu", device_id=DEVICE))
+        session = stack.enter_context(ge_core.InferenceSession(case.om, runtime="cpu", device_id=DEVICE_ID))
         for entry, setting in (("overlapped", overlapped), ("single", single)):
             settings.add_model(repository, entry, settings.config_text(entry, case.om, "cpu", session, setting))
         server = stack.enter_context(serve_explicit(repository, "cpu"))

@@ -100,7 +100,7 @@ class Report:
 
     @classmethod
     def merged(cls, reports: list[Report]) -> Report:
-        """Return one report of several benches'."""
+        """Return the reports of several benches as one."""
         joined = cls()
         for report in reports:
             joined.records += report.records

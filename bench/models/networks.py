@@ -202,8 +202,8 @@ def given_inputs(case: Case, path: Path) -> Case:
     ----------
     case : Case
     path : Path
-        One array for each input of the model, by name. Where the model can be cut by rows there may be any number of
-        rows: they are repeated, or cut, to `ROWS`. Else the arrays are the whole input.
+        One array for each input of the model, by name. Where the model can be split by rows there may be any number of
+        rows: they are repeated, or shortened, to `ROWS`. Else the arrays are the whole input.
 
     Raises
     ------

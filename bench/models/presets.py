@@ -159,7 +159,7 @@ def om_case(name: str, om: Path, runtime: str) -> Case:
 
 
 def timing_of(om: Path, runtime: str) -> str:
-    """Say what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
+    """Return what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
     if runtime == "npu":
         return "device"
     manifest = om_file.read_manifest(om)

@@ -44,7 +44,7 @@ typedef struct {
 } c_path_call;
 
 enum { PATH_C, PATH_C_PINNED, PATH_MALLOC_PER_CALL };
-enum { MOST_TENSORS = 64 };
+enum { MAX_TENSORS = 64 };
 
 #define USED(X)                 \
   X(aclrtGetCurrentContext)     \
@@ -159,9 +159,9 @@ static aclError allocate(aclmdlDataset* dataset, size_t i, size_t nbytes, void**
 
 // Every tensor gets memory for this call alone; copies are synchronous and inputs come from pageable memory.
 static aclError once_with_malloc(const c_path_call* p, aclmdlDataset* inputs, aclmdlDataset* outputs) {
-  void* device_in[MOST_TENSORS] = {NULL};
-  void* device_out[MOST_TENSORS] = {NULL};
-  void* host[MOST_TENSORS] = {NULL};
+  void* device_in[MAX_TENSORS] = {NULL};
+  void* device_out[MAX_TENSORS] = {NULL};
+  void* host[MAX_TENSORS] = {NULL};
   aclError rc = 0;
   for (uint32_t i = 0; rc == 0 && i < p->input_count; ++i) {
     size_t nbytes = p->inputs[i].nbytes;
@@ -200,7 +200,7 @@ aclError c_path_run(const c_path_call* call, int path, int count, int64_t* elaps
   if (rc == 0 && path == PATH_MALLOC_PER_CALL) {
     inputs = copy_dataset(call->input_dataset);
     outputs = copy_dataset(call->output_dataset);
-    int fits = call->input_count <= MOST_TENSORS && call->output_count <= MOST_TENSORS;
+    int fits = call->input_count <= MAX_TENSORS && call->output_count <= MAX_TENSORS;
     if (inputs == NULL || outputs == NULL || !fits) rc = ACL_ERROR_BAD_ALLOC;
   }
   for (int i = 0; rc == 0 && i < count; ++i) {

@@ -55,7 +55,7 @@ class _Call(ctypes.Structure):
 
 HANDLES = ("context", "stream", "input_dataset", "output_dataset", "model_id")
 MEMORY = ("pinned_in", "device_in", "device_out", "pinned_out", "in_nbytes")
-LARGEST_GAP = 4096
+MAX_GAP_BYTES = 4096
 PATHS = ("c", "c-pinned", "malloc-per-call")  # in the order of c_path.c's enum
 
 
@@ -63,7 +63,7 @@ def merge_copies(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join the (offset, nbytes) of outputs into as few copies as a C program would make: over small gaps only."""
     copies: list[tuple[int, int]] = []
     for offset, nbytes in parts:
-        if copies and offset - sum(copies[-1]) <= LARGEST_GAP:
+        if copies and offset - sum(copies[-1]) <= MAX_GAP_BYTES:
             copies[-1] = (copies[-1][0], offset + nbytes - copies[-1][0])
         else:
             copies.append((offset, nbytes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.measure.records import SCHEMA
@@ -71,7 +71,7 @@ def rate(value: float) -> str:
 
 
 def bound(limit: Mapping) -> str:
-    """A limit and its direction, which files of older versions do not have."""
+    """Return a limit and its direction, which files of older versions do not have."""
     sign = {True: "≥ ", False: "≤ ", None: ""}[limit.get("at_least")]
     return f"{sign}{limit['limit']:g}"
 
@@ -87,7 +87,7 @@ def build_document(content: Mapping) -> Document:
     kinds = {device["kind"] for device in devices}
     names = list(dict.fromkeys(device["name"] for device in devices))
     sections = [
-        *_short(records, summary),
+        *_short_tables(records, summary),
         *_limits(content["limits"], names),
         *(_details(records, model) for model in summary.get("models", ())),
         *(_overhead(records, model) for model in summary.get("overhead", {}).get("models", ())),
@@ -102,7 +102,7 @@ def build_document(content: Mapping) -> Document:
     return Document("ge_core bench", subtitle, sections, warning, _facts(records) + _runs(summary))
 
 
-def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
+def _short_tables(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
     sections = []
     for model in summary.get("models", ()):
         latency = [r for r in records if r["bench"] == "latency" and r["model"] == model["model"]]
@@ -161,11 +161,11 @@ def _limits(limits: Sequence[Mapping], devices: Sequence[str]) -> list[Section]:
     return [Section("Limits", ", ".join(devices), [table])]
 
 
-def _times(record: Mapping, say=ms) -> tuple[str, ...]:
-    return tuple(say(record[name]) for name in ("p50_us", "p90_us", "p95_us", "p99_us", "mean_us"))
+def _times(record: Mapping, format_value: Callable[[float | None], str] = ms) -> tuple[str, ...]:
+    return tuple(format_value(record[name]) for name in ("p50_us", "p90_us", "p95_us", "p99_us", "mean_us"))
 
 
-def _name(record: Mapping) -> str:
+def _row_label(record: Mapping) -> str:
     if record["bench"] == "throughput":
         clients = f"{record['path']} ×{record['concurrency']}{', sender' if record['slots'] > 1 else ''}"
         name = clients if record["transport"] else record["path"]
@@ -179,16 +179,16 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
     gaps = {(row["batch"], row["transport"]): row for row in model["gaps"]}
     header = ("ms", "n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10…p90", "/floor", "−direct")
     rows: list[tuple[str, ...]] = []
-    mine = [r for r in records if r["model"] == model["model"]]
+    own_records = [r for r in records if r["model"] == model["model"]]
     for batch in model["batches"]:
         rows.append((f"batch {batch}",))
-        for r in (r for r in mine if r["bench"] == "latency" and r["batch"] == batch):
+        for r in (r for r in own_records if r["bench"] == "latency" and r["batch"] == batch):
             gap = gaps.get((batch, r["transport"])) if r["path"] == "triton" else None
-            rows.append((_name(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), *_gap_cells(gap)))
+            rows.append((_row_label(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), *_gap_cells(gap)))
     rows.append(("most rows/s",))
     rows += [
-        (_name(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), "", "", "", "")
-        for r in mine
+        (_row_label(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), "", "", "", "")
+        for r in own_records
         if r["bench"] == "throughput"
     ]
     notes = [
@@ -257,7 +257,7 @@ def _throughput(summary: Mapping) -> list[Section]:
 
 
 def stages_sections(summary: Mapping) -> list[Section]:
-    """One section for each model and transport, its batches side by side."""
+    """Return one section for each model and transport, its batches side by side."""
     groups: dict[tuple, list[Mapping]] = {}
     for found in summary.get("stages", ()):
         groups.setdefault((found["model"], found["transport"], found["device"]), []).append(found)

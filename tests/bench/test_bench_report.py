@@ -579,16 +579,16 @@ def test_one_thing_is_changed_at_a_time():
 
 
 def test_devices_are_added_to_the_stand_ins_settings(monkeypatch, tmp_path):
-    monkeypatch.setenv(load.CONFIG, '{"exec_us": 5}')
+    monkeypatch.setenv(load.CPU_CONFIG, '{"exec_us": 5}')
     load.configure_devices("cpu", 3)
-    assert json.loads(os.environ[load.CONFIG]) == {"devices": 3, "exec_us": 5}
+    assert json.loads(os.environ[load.CPU_CONFIG]) == {"devices": 3, "exec_us": 5}
     (tmp_path / "config.json").write_text('{"devices": 8}')
-    monkeypatch.setenv(load.CONFIG, str(tmp_path / "config.json"))
+    monkeypatch.setenv(load.CPU_CONFIG, str(tmp_path / "config.json"))
     load.configure_devices("cpu", 3)
-    assert json.loads(os.environ[load.CONFIG]) == {"devices": 8}
-    monkeypatch.setenv(load.CONFIG, "{}")
+    assert json.loads(os.environ[load.CPU_CONFIG]) == {"devices": 8}
+    monkeypatch.setenv(load.CPU_CONFIG, "{}")
     load.configure_devices("npu", 3)
-    assert os.environ[load.CONFIG] == "{}"
+    assert os.environ[load.CPU_CONFIG] == "{}"
 
 
 # Settings and advice
