@@ -1,8 +1,8 @@
 """``python -m bench advice``: from measured gear times to batcher, slots and instances for a goal, and the stanza.
 
 The model is simple. A batch of b rows runs T(b) from the host's view, of which the device executes E(b); a request pays
-Triton's overhead O on top. With k batches in flight a request that arrives at a busy device waits for those k, then runs:
-k E(b) + T(b) + O. A new batch starts every max(E(b), (T(b) + O) / k).
+Triton's overhead O on top. With k batches in flight a request that arrives at a busy device waits for those k, then
+runs: k E(b) + T(b) + O. A new batch starts every max(E(b), (T(b) + O) / k).
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def plain_models(case: Case, device_id: int) -> dict[str, Setting]:
 def measure(run: ModelRun, rows: int, transport: str) -> dict:
     """Measure rows/s in turns: back to back batches of `rows` in this process, and 16 Triton clients of one row each.
 
-    The clients use the models with Triton's dynamic batcher, of each response mode; a model that cannot be split by rows
-    has none, and its clients send the whole input.
+    The clients use the models with Triton's dynamic batcher, of each response mode; a model that cannot be split by
+    rows has none, and its clients send the whole input.
     """
     case, plan = run.case, run.plan
     inputs = case.rows(rows)

@@ -316,7 +316,7 @@ def measure_memory(model: str | None, runtime: str, device_id: int, requests: in
 
 
 def _memory_in_use(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
-    """Return bytes resident in this process and on the device: of the sessions, and as the CPU implementation counts."""
+    """Return bytes resident in this process and on the device, the sessions' and the CPU implementation's count."""
     gc.collect()
     resident = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     stated = [session.stats() for session in sessions]

@@ -42,7 +42,7 @@ class TritonPythonModel:
         return responses
 
     def run(self, inputs, rows):
-        """Return each output of the smallest gear that holds the rows, and how many of its rows belong to one input row."""
+        """Return each output of the smallest gear that holds the rows, and its rows per input row."""
         gear = next(gear for gear in self.gears if gear >= rows)
         handles = engine_of(self.session).native_handles(gear)
         self.call("aclrtSetCurrentContext", handles["context"])

@@ -23,7 +23,7 @@ from bench.models import networks, presets
 from bench.paths import load_generator
 from bench.report import build, compare, document, plots
 from bench.report.document import Code, Document, Plot, Section, Table, Text
-from bench.served import settings, stage_clock
+from bench.served import server, settings, stage_clock
 from bench.served.settings import Setting
 from bench.served.stage_clock import FIELDS
 
@@ -855,9 +855,9 @@ def test_refused_settings_say_why(tmp_path):
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
         settings.add_model(repository, "bad", settings.config_text("bad", case.om, "cpu", session, Setting(rows=7)))
     with (
-        settings.serve(repository, "cpu") as server,
-        pytest.raises(settings.ModelRefusedError, match=r"max_batch_size 7 .* at most 2"),
-        server.loaded("bad"),
+        server.serve_explicit(repository, "cpu") as running,
+        pytest.raises(server.ModelRefusedError, match=r"max_batch_size 7 .* at most 2"),
+        running.loaded("bad"),
     ):
         pass
 
