@@ -4,9 +4,9 @@ GE_CORE_DEBUG=1 builds with bounds checks, line tracing and C assertions.
 """
 
 import os
-import re
 import shlex
 import subprocess
+import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,8 +16,14 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
+sys.path.insert(0, str(ROOT))  # pip does not put it there
+from ge_core_pyx.abi import xlist  # noqa: E402
+
 DEBUG = os.environ.get("GE_CORE_DEBUG") == "1"
-MODULES = ["acl", "dlpack", "arrays", "requests", "device", "watchdog", "memory", "model", "slot", "executor", "batch"]
+MODULES = [
+    *("acl", "dlpack", "arrays", "device", "watchdog", "memory", "model", "slot", "range_slot", "slot_pool"),
+    *("requests", "future", "executor", "batch"),
+]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -32,15 +38,13 @@ C_FLAGS += ["-Wall", "-Werror=incompatible-pointer-types"]
 CXX_FLAGS = ["-std=c++17", "-O3", "-g1", "-fPIC", "-pthread", "-Wall", "-Wextra", "-fno-semantic-interposition"]
 LINK_FLAGS = ["-shared", "-pthread", "-Wl,-rpath,$ORIGIN", "-Wl,-Bsymbolic-functions", "-Wl,-z,nodelete"]
 
-# X(release, library, return type, name, arguments) rows of acl_abi.h decide what each stand-in library exports.
-ENTRY = re.compile(r"X\((V8|V9), (RT|MDL), .*?, (acl\w+), \(")
 HOOKS = "acl_cpu_*;"
 SHARED_WITH_MDL = 'extern "C++" { acl_cpu::*; *acl_cpu::*; };'
 
 
 def entries(releases, libraries):
-    rows = ENTRY.findall((ROOT / "ge_core_pyx/abi/acl_abi.h").read_text())
-    return [name for release, library, name in rows if release in releases and library in libraries]
+    """What a library of the CPU implementation exports."""
+    return [row.name for row in xlist.functions() if row.release in releases and row.library in libraries]
 
 
 class BuildExt(build_ext):

@@ -21,7 +21,7 @@ from ge_core_pyx.errors import (
     ModelFileError,
     UnsupportedError,
 )
-from ge_core_pyx.executor import Future
+from ge_core_pyx.future import Future
 from ge_core_pyx.model import TensorSpec
 
 __all__ = [

@@ -1,17 +1,19 @@
 """Which rows run together in which gear. Pure planning: no arrays, no device."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Part(NamedTuple):
-    """`count` rows of one request inside one execution."""
+class RowSlice(NamedTuple):
+    """`rows` consecutive rows of one request inside one execution."""
 
     request: int  # position of the request in the call
-    start: int  # the first of its rows in this part
-    row: int  # where that row lies in the execution
-    count: int
+    start: int  # the first of these rows in the request
+    row: int  # where that row is in the execution
+    rows: int
 
 
 class Execution(NamedTuple):
@@ -19,7 +21,7 @@ class Execution(NamedTuple):
 
     gear: int
     rows: int
-    parts: list[Part]
+    slices: list[RowSlice]
 
 
 def smallest_gear(rows: int, gears: Sequence[int]) -> int:
@@ -35,10 +37,10 @@ def smallest_gear(rows: int, gears: Sequence[int]) -> int:
 
 
 def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
-    """Packs requests into executions, in order.
+    """Pack requests into executions, in order.
 
-    A request that fits the largest gear is never torn apart; a longer one is cut at the largest gear, and its remainder
-    runs together with what follows.
+    A request that fits into the largest gear stays in one execution. A longer one fills the largest gear as often as it
+    can, and its remaining rows run together with the requests that follow.
 
     Parameters
     ----------
@@ -53,32 +55,34 @@ def plan(rows: Sequence[int], gears: Sequence[int]) -> list[Execution]:
         Every row of every request exactly once.
     """
     largest = gears[-1]
-    executions, parts, used = [], [], 0
+    executions: list[Execution] = []
+    slices: list[RowSlice] = []
+    used = 0
 
-    def flush():
-        nonlocal parts, used
-        executions.append(Execution(smallest_gear(used, gears), used, parts))
-        parts, used = [], 0
+    def end_execution() -> None:
+        nonlocal slices, used
+        executions.append(Execution(smallest_gear(used, gears), used, slices))
+        slices, used = [], 0
 
-    for request, count in enumerate(rows):
+    for request, left in enumerate(rows):
         start = 0
-        if used + count > largest and used:
-            flush()
-        while count > largest:
-            parts.append(Part(request, start, 0, largest))
+        if used + left > largest and used:
+            end_execution()
+        while left > largest:
+            slices.append(RowSlice(request, start, 0, largest))
             used = largest
-            flush()
+            end_execution()
             start += largest
-            count -= largest
-        parts.append(Part(request, start, used, count))
-        used += count
-    if parts:
-        flush()
+            left -= largest
+        slices.append(RowSlice(request, start, used, left))
+        used += left
+    if slices:
+        end_execution()
     return executions
 
 
-def plan_by_cuts(rows: Sequence[int], gears: Sequence[int], cuts: Sequence[Sequence[int]]) -> list[Execution]:
-    """Cuts all rows of a call into the executions that `cuts` says, requests torn apart where they must be.
+def plan_by_split_table(rows: Sequence[int], gears: Sequence[int], table: Sequence[Sequence[int]]) -> list[Execution]:
+    """Split all rows of a call into the executions that cost least; a request may be in several of them.
 
     Parameters
     ----------
@@ -86,69 +90,77 @@ def plan_by_cuts(rows: Sequence[int], gears: Sequence[int], cuts: Sequence[Seque
         Rows of each request, each at least 1.
     gears : sequence of int
         Batch gears, ascending.
-    cuts : sequence of sequence of int
-        From `cuts()`.
+    table : sequence of sequence of int
+        From :func:`split_table`, for the same gears.
+
+    Returns
+    -------
+    list of Execution
+        Every row of every request exactly once, in order.
     """
     full, rest = divmod(sum(rows), gears[-1])
-    executions, request, start = [], 0, 0
-    for size in [*cuts[gears[-1]] * full, *cuts[rest]]:
-        parts, row = [], 0
+    executions: list[Execution] = []
+    request, start = 0, 0
+    for size in [*list(table[gears[-1]]) * full, *table[rest]]:
+        slices: list[RowSlice] = []
+        row = 0
         while row < size:
             count = min(size - row, rows[request] - start)
-            parts.append(Part(request, start, row, count))
+            slices.append(RowSlice(request, start, row, count))
             row += count
             start += count
             if start == rows[request]:
                 request, start = request + 1, 0
-        executions.append(Execution(smallest_gear(size, gears), size, parts))
+        executions.append(Execution(smallest_gear(size, gears), size, slices))
     return executions
 
 
-def cuts(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
-    """The cheapest ways to run a number of rows, by the time each gear takes.
+def split_table(gears: Sequence[int], times: Sequence[float]) -> list[list[int]]:
+    """The cheapest ways to run a number of rows, by the time that each gear takes.
 
     Parameters
     ----------
     gears : sequence of int
         Batch gears, ascending.
     times : sequence of float
-        What one execution of each costs.
+        What one execution of each gear costs, in any unit.
 
     Returns
     -------
     list of list of int
-        Entry n: the rows of each execution that n rows are cut into (n up to the largest gear), largest first.
+        Entry n, for n up to the largest gear: the rows of each execution when n rows are to run, largest first.
     """
     best: list[tuple[float, list[int]]] = [(0.0, [])]
     for rows in range(1, gears[-1] + 1):
         best.append(
             min(
-                (cost + best[rows - part][0], [part, *best[rows - part][1]])
+                (cost + best[rows - first][0], [first, *best[rows - first][1]])
                 for gear, cost in zip(gears, times, strict=True)
-                for part in [min(gear, rows)]
+                for first in [min(gear, rows)]
             )
         )
-    return [sorted(parts, reverse=True) for _, parts in best]
+    return [sorted(sizes, reverse=True) for _, sizes in best]
 
 
-class Group(NamedTuple):
-    """The gears of one trailing shape (all dims but axis 0, of all tensors)."""
+class GearGroup(NamedTuple):
+    """The gears whose tensors have the same shapes but for axis 0."""
 
-    rows: list[int]  # ascending
-    gears: list[int]  # which entry of the shapes each is
-    outputs: list[tuple[int, ...]]  # what one row of the batch is in each output: its rows, and their trailing shape
+    rows: list[int]  # of each gear, ascending
+    gears: list[int]  # which entry of the shapes each gear is
+    outputs: list[tuple[int, ...]]  # of each output: its rows for one row of the batch, and its trailing shape
 
     def output_shapes(self, rows: int) -> tuple[tuple[int, ...], ...]:
-        return tuple((rows * multiple, *trailing) for multiple, *trailing in self.outputs)
+        """The shape of each output for so many rows of the batch."""
+        return tuple((rows * multiple, *shape) for multiple, *shape in self.outputs)
 
 
-def trailing(shapes: Sequence[Sequence[int]]) -> tuple:
-    """What requests must share to be rows of one execution."""
+def trailing_shapes(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """The shapes without axis 0: what requests must share to be rows of one execution."""
     return tuple(tuple(shape[1:]) for shape in shapes)
 
 
-def groups(shapes: Sequence[tuple], outputs: Sequence[str]) -> dict[tuple, Group]:
-    """Gears by trailing shape, for a model whose user says that axis 0 is the batch.
+def group_gears(shapes: Sequence[tuple], outputs: Sequence[str]) -> dict[tuple, GearGroup]:
+    """Group gears by the trailing shapes of their inputs, for a model whose user says that axis 0 is the batch.
 
     Parameters
     ----------
@@ -157,19 +169,23 @@ def groups(shapes: Sequence[tuple], outputs: Sequence[str]) -> dict[tuple, Group
     outputs : sequence of str
         Names.
 
+    Returns
+    -------
+    dict of trailing shapes to GearGroup
+
     Raises
     ------
     ValueError
-        An output whose axis 0 is not one multiple of the batch at every gear; names it.
+        An output whose axis 0 is not the same multiple of the batch at every gear; names it.
     """
-    found: dict[tuple, Group] = {}
+    groups: dict[tuple, GearGroup] = {}
     multiples: list[int] = []
     for gear, (ins, outs) in sorted(enumerate(shapes), key=lambda one: one[1][0][0][0]):
         rows = ins[0][0]
         own = [shape[0] // rows if shape and shape[0] % rows == 0 else 0 for shape in outs]
         multiples = multiples or own
         ends = [(multiple, *shape[1:]) for multiple, shape in zip(own, outs, strict=True)]
-        group = found.setdefault(trailing(ins), Group([], [], ends))
+        group = groups.setdefault(trailing_shapes(ins), GearGroup([], [], ends))
         for name, shape, multiple, end, same, first in zip(
             outputs, outs, own, ends, group.outputs, multiples, strict=True
         ):
@@ -181,4 +197,4 @@ def groups(shapes: Sequence[tuple], outputs: Sequence[str]) -> dict[tuple, Group
                 )
         group.rows.append(rows)
         group.gears.append(gear)
-    return found
+    return groups

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ge_core_pyx import batch, device, executor, requests
+from ge_core_pyx import batch, device, executor, future, memory, requests
 
 
 class Engine:
@@ -52,16 +52,16 @@ class Engine:
         """
         return batch.launch(self.executor, rows, puts, gear)
 
-    def submit(self, inputs: requests.RequestInputs) -> executor.Future:
+    def submit(self, inputs: requests.RequestInputs) -> future.Future:
         """`InferenceSession.submit` of inputs that are checked already."""
         return self.executor.submit(None, inputs)
 
     @property
     def gear_shapes(self) -> tuple:
         """The shapes of (inputs, outputs) of each gear; empty for range models."""
-        return tuple(self.executor.devices[0].slots[0].gears)
+        return tuple(self.executor.interface.gear_shapes)
 
-    def register_memory(self, array) -> batch.Registration:
+    def register_memory(self, array) -> memory.HostRegistration:
         """Let devices read and write a long-lived array, where the runtime can pin it (aclrtHostRegisterV2, CANN 9).
 
         run() and launch() then skip the copy into pinned memory for inputs that lie in it and fill their gear, and
@@ -72,7 +72,7 @@ class Engine:
         ----------
         array : writable C-contiguous ndarray or buffer
         """
-        return batch.Registration(self.executor, array)
+        return memory.HostRegistration(self.contexts, array, self.executor.registered)
 
     def native_handles(self, rows: int = 1, *, shapes: Mapping[str, Sequence[int]] | None = None) -> dict:
         """Addresses for calls of AscendCL from outside on this session's stream; the session must not run meanwhile.

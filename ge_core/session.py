@@ -11,7 +11,7 @@ import numpy as np
 from ge_core import batching
 from ge_core.description import checked_path, described
 from ge_core.engine import Engine
-from ge_core_pyx import batch, device, executor, model
+from ge_core_pyx import batch, device, executor, future, model
 
 
 class InferenceSession:
@@ -48,7 +48,7 @@ class InferenceSession:
     Attributes
     ----------
     description : ModelDescription
-    budget : ge_core_pyx.slot.Budget
+    budget : ge_core_pyx.budget.Budget
         Bytes taken on each device; None for range models, which grow.
     output_axes : dict
         As given, by the names of get_outputs() and get_inputs().
@@ -120,8 +120,8 @@ class InferenceSession:
             times = [self._time(rows) for rows in gears]
         elif len(times) != len(gears) or min(times) <= 0:
             raise ValueError(f"gear_times_ms must be one positive number per gear {gears}, got {list(times)}")
-        table = batching.cuts(gears, times)
-        self._executor.set_split_table(table)
+        table = batching.split_table(gears, times)
+        self._executor.interface.set_split_table(table)
         self._engine.split_table = table
 
     def _time(self, rows, repeats=3):
@@ -166,7 +166,7 @@ class InferenceSession:
         """
         return self._executor.run(output_names, inputs)
 
-    def submit(self, inputs: Mapping[str, Any], output_names: Sequence[str] | str | None = None) -> executor.Future:
+    def submit(self, inputs: Mapping[str, Any], output_names: Sequence[str] | str | None = None) -> future.Future:
         """Copy the inputs into a free slot, queue the execution and return; `future.result()` waits for the outputs.
 
         Blocks while no slot is free, at most `submit_timeout_ms`. A future keeps its slot until result() returned or

@@ -1,22 +1,24 @@
-"""A borrowed slot, its pinned memory as arrays; and host memory of the caller that devices read in place."""
+"""A borrowed slot, its pinned memory as arrays."""
 
 cimport cython
-from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_Release
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, aclrtContext, api, usable
+from ge_core_pyx.acl cimport aclError, aclrtContext, usable
 from ge_core_pyx.arrays cimport InputLayout, OutputTarget, view_of
-from ge_core_pyx.executor cimport Device, Executor
+from ge_core_pyx.executor cimport Executor
+from ge_core_pyx.range_slot cimport RangeSlot
 from ge_core_pyx.requests cimport RequestInputs
-from ge_core_pyx.slot cimport AWAITED, Copy, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.slot cimport Execution, Gear, OutputCopy, Slot, Tensor
 
 import operator
 
-from ge_core_pyx import slot as slots_module
 from ge_core_pyx.arrays import numpy_dtype
-from ge_core_pyx.executor import listed, whole_ms
+from ge_core_pyx.future import timeout_to_ms
+from ge_core_pyx.requests import listed
 
 
 @cython.final
@@ -36,66 +38,6 @@ cdef class Lease:
 
 
 @cython.final
-cdef class Registration:
-    """Host memory of the caller that devices may read and write directly, until close() or the death of this object."""
-
-    cdef Executor executor
-    cdef Py_buffer view
-    cdef bint pinned, held
-    cdef tuple span
-    cdef object contexts
-
-    def __cinit__(self, Executor executor, array):
-        cdef aclError rc
-        PyObject_GetBuffer(array, &self.view, PyBUF_WRITABLE)
-        self.held = True
-        self.executor = executor
-        self.contexts = [(<Device>device).context for device in executor.devices]
-        with self.contexts[0].bound():
-            rc = api.aclrtHostRegisterV2(self.view.buf, self.view.len, acl.ACL_HOST_REG_PINNED)
-            if rc != 0:
-                api.aclGetRecentErrMsg()
-        self.pinned = rc == 0
-        self.span = (<size_t>self.view.buf, <size_t>self.view.buf + self.view.len)
-        if self.pinned:
-            executor.registered.append(self.span)
-
-    @property
-    def direct(self) -> bool:
-        """Whether the runtime pinned the memory; if not, what lies there takes the plain path with one copy."""
-        return self.pinned
-
-    cdef void _release(self) noexcept:
-        if self.pinned and any(slots_module.abandoned(context) for context in self.contexts):
-            return                     # the device may still be reading or writing there
-        if self.pinned:
-            self.pinned = False
-            self.executor.registered.remove(self.span)
-            try:
-                with self.contexts[0].bound():
-                    api.aclrtHostUnregister(self.view.buf)
-            except Exception:
-                pass                   # a context that is closed holds no registration
-        if self.held:
-            self.held = False
-            PyBuffer_Release(&self.view)
-
-    def close(self):
-        """Unregister; no request that reads the memory may be running. Again: nothing happens."""
-        self._release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self._release()
-
-    def __dealloc__(self):
-        if self.held and usable():
-            self._release()
-
-
-@cython.final
 cdef class Batch:
     """One borrowed slot: fill `inputs`, `run()`, read `outputs`, all in pinned memory and without a copy.
 
@@ -104,14 +46,14 @@ cdef class Batch:
     rows : int
         0 for a model that is not cut by rows.
     inputs, outputs : dict of name → ndarray, shape (rows, …)
-        Views of the slot's pinned memory; outputs are read-only and hold the result of the last run(). The slot goes
+        Views of the slot's pinned memory; outputs are read-only and lease the result of the last run(). The slot goes
         back to the session when the batch is closed and the last view has died: nobody else overwrites a view.
     """
 
     cdef Executor executor
-    cdef Lease hold
+    cdef Lease lease
     cdef Slot slot
-    cdef int plan
+    cdef Execution execution
     cdef readonly Py_ssize_t rows
     cdef dict _inputs, _outputs
     cdef bint stays                    # the outputs are left on the device until collect() says where they go
@@ -142,10 +84,12 @@ cdef class Batch:
         self.executor = executor
         self.rows = rows
         self.slot = executor.acquire()
-        self.hold = Lease.__new__(Lease, executor, self.slot)
-        self.plan = executor.plan_for(self.slot, rows) if gear < 0 else gear
-        if gear >= self.slot.n_plans or gear >= 0 and rows > <Py_ssize_t>self.slot.plans[gear].rows:
-            raise ValueError(f"gear number {gear} of {executor.path} does not hold {rows} rows")
+        self.lease = Lease.__new__(Lease, executor, self.slot)
+        if gear >= self.slot.n_gears or gear >= 0 and rows > <Py_ssize_t>self.slot.gears[gear].rows:
+            raise ValueError(f"gear number {gear} of {executor.path} does not lease {rows} rows")
+        if gear < 0:
+            gear = executor.gear_for(self.slot, rows)
+        self.execution = Execution(gear, rows, 0, NULL, False, True)
         return 0
 
     def _by_shapes(self, Executor executor, rows, shapes):
@@ -159,21 +103,24 @@ cdef class Batch:
         for spec, shape in zip(specs, wanted):
             if len(shape) != len(spec.shape):
                 raise ValueError(f"input {spec.name!r}: expected {spec}, got {list(shape)}")
-        plan, cut = executor._place(wanted)
-        if cut is not None:
+        gear, crop_shapes = executor.interface.place(wanted)
+        if crop_shapes is not None:
             raise ValueError(f"no gear has exactly the shapes {list(wanted)}; borrow one that exists, or use run()")
-        self._take(executor, 0, plan)
+        self._take(executor, 0, gear)
         if isinstance(self.slot, RangeSlot):
             (<RangeSlot>self.slot).prepare(wanted)
 
     cdef int alive(self) except -1:
-        if self.hold is None:
+        if self.lease is None:
             raise RuntimeError("the batch is closed")
         return 0
 
     cdef tuple _shape(self, shape):
         """Of this batch's rows, for a tensor of this shape in the whole gear."""
-        return (shape[0] * self.rows // self.slot.plans[self.plan].rows, *shape[1:]) if self.rows else tuple(shape)
+        return (shape[0] * self.rows // self._gear().rows, *shape[1:]) if self.rows else tuple(shape)
+
+    cdef Gear* _gear(self) noexcept:
+        return &self.slot.gears[self.execution.gear]
 
     @property
     def inputs(self) -> dict:
@@ -182,10 +129,10 @@ cdef class Batch:
             if isinstance(self.slot, RangeSlot):
                 shapes = (<RangeSlot>self.slot).shapes
             else:
-                shapes = self.slot.gears[self.plan][0]
+                shapes = self.slot.gear_shapes[self.execution.gear][0]
             self._inputs = {
                 spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_input.ptr + self.slot.plans[self.plan].inputs[i].offset,
+                    self.lease, <char*>self.slot.pinned_input.ptr + self._gear().inputs[i].offset,
                     self._shape(shapes[i]), numpy_dtype(spec), False,
                 )
                 for i, spec in enumerate(self.executor.description.inputs)
@@ -201,13 +148,13 @@ cdef class Batch:
                 if shapes is None:
                     raise RuntimeError("the shapes of the outputs are known after run()")
             else:
-                shapes = self.slot.gears[self.plan][1]
+                shapes = self.slot.gear_shapes[self.execution.gear][1]
             self._outputs = {
                 spec.name: view_of(
-                    self.hold, <char*>self.slot.pinned_output.ptr + self.slot.plans[self.plan].outputs[i].offset,
-                    self._shape(shapes[i]), self.executor.output_dtypes[i], True,
+                    self.lease, <char*>self.slot.pinned_output.ptr + self._gear().outputs[i].offset,
+                    self._shape(shapes[i]), self.executor.interface.output_dtypes[i], True,
                 )
-                for i, spec in enumerate(self.executor.output_specs)
+                for i, spec in enumerate(self.executor.interface.outputs)
             }
         return self._outputs
 
@@ -226,26 +173,26 @@ cdef class Batch:
         ValueError
             Wrong name, dtype or shape, or rows outside the batch.
         """
-        cdef InputLayout source
+        cdef InputLayout layout
         cdef Py_buffer view
         cdef Tensor* tensor
         cdef char* target
         self.alive()
-        index = self.executor.input_index.get(name)
+        index = self.executor.interface.input_index.get(name)
         if index is None:
             raise ValueError(f"no input {name!r}; this model has {listed(self.executor.description.inputs)}")
-        source = self.executor.layouts[index]
-        source.view(value, &view)
+        layout = self.executor.interface.layouts[index]
+        layout.view(value, &view)
         try:
-            tensor = &self.slot.plans[self.plan].inputs[<int>index]
+            tensor = &self._gear().inputs[<int>index]
             target = <char*>self.slot.pinned_input.ptr + tensor.offset
             if self.rows == 0:
                 if row != 0 or view.len != <Py_ssize_t>tensor.nbytes:
                     raise ValueError(
-                        f"input {name!r}: expected {source.spec} at row 0, got {view.len} bytes at row {row}"
+                        f"input {name!r}: expected {layout.spec} at row 0, got {view.len} bytes at row {row}"
                     )
             else:
-                source.check_row(&view)
+                layout.check_row(&view)
                 if row < 0 or row > self.rows - view.shape[0]:
                     raise ValueError(
                         f"input {name!r}: {view.shape[0]} rows from row {row} on are outside this batch of {self.rows}"
@@ -256,12 +203,12 @@ cdef class Batch:
         finally:
             PyBuffer_Release(&view)
 
-    def put(self, RequestInputs feed, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
+    def put(self, RequestInputs inputs, Py_ssize_t row=0, Py_ssize_t first=0, Py_ssize_t count=-1):
         """Copy rows [first, first + count) of a request into rows [row, row + count) of all inputs, without the GIL.
 
         Parameters
         ----------
-        feed : RequestInputs
+        inputs : RequestInputs
             Of this model's `Engine.request_inputs`.
         row, first : int
         count : int
@@ -273,43 +220,45 @@ cdef class Batch:
             Rows outside the request or the batch, or shapes that are not this batch's.
         """
         cdef Slot slot = self.slot
-        cdef Plan* plan
+        cdef Gear* gear
         cdef Tensor* tensor
         cdef size_t row_nbytes
         cdef int i
         self.alive()
-        plan = &slot.plans[self.plan]
-        if feed is None or feed.filled != slot.n_inputs or (feed.rows == 0) != (self.rows == 0):
+        gear = self._gear()
+        if inputs is None or inputs.filled != slot.n_inputs or (inputs.rows == 0) != (self.rows == 0):
             raise ValueError("the request was not made for this batch's model")
         if count < 0:
-            count = feed.rows
-        if row < 0 or first < 0 or first + count > feed.rows or row + count > self.rows:
+            count = inputs.rows
+        if row < 0 or first < 0 or count > inputs.rows - first or count > self.rows - row:
             raise ValueError(
-                f"rows {first}..{first + count} of a request of {feed.rows} do not fit from row {row} on in a batch of "
-                f"{self.rows}"
+                f"rows {first}..{first + count} of a request of {inputs.rows} do not fit from row {row} on in a batch "
+                f"of {self.rows}"
             )
         if self.rows == 0:
             for i in range(slot.n_inputs):
-                if feed.views[i].len != <Py_ssize_t>plan.inputs[i].nbytes:
-                    raise ValueError(f"the request's shapes {feed.shapes} are not this batch's")
+                if inputs.views[i].len != <Py_ssize_t>gear.inputs[i].nbytes:
+                    raise ValueError(f"the request's shapes {inputs.shapes} are not this batch's")
         with nogil:
             for i in range(slot.n_inputs):
-                tensor = &plan.inputs[i]
+                tensor = &gear.inputs[i]
                 row_nbytes = tensor.row_nbytes
                 memcpy(
                     <char*>slot.pinned_input.ptr + tensor.offset + row * row_nbytes,
-                    <char*>feed.views[i].buf + first * row_nbytes,
+                    <char*>inputs.views[i].buf + first * row_nbytes,
                     count * row_nbytes if self.rows != 0 else tensor.nbytes,
                 )
 
-    cdef Copy _copy(self, int index, OutputTarget target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at) except *:
+    cdef OutputCopy _copy(
+        self, int index, OutputTarget target, Py_ssize_t row, Py_ssize_t count, Py_ssize_t at
+    ) except *:
         """What get() copies."""
         cdef Tensor* tensor
         cdef size_t nbytes, offset
         self.alive()
         if target is None or not 0 <= index < self.slot.n_outputs:
             raise ValueError(f"output {index} into {target}: this model has {self.slot.n_outputs} outputs")
-        tensor = &self.slot.plans[self.plan].outputs[index]
+        tensor = &self._gear().outputs[index]
         if count < 0:
             count = self.rows
         nbytes = count * tensor.row_nbytes if self.rows != 0 else tensor.nbytes
@@ -319,7 +268,7 @@ cdef class Batch:
                 f"output {index}: rows {row}..{row + count} of a batch of {self.rows} do not fit from row {at} on in "
                 f"{target.nbytes} bytes"
             )
-        return Copy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
+        return OutputCopy(target.ptr + offset, tensor.offset + row * tensor.row_nbytes, nbytes)
 
     def get(self, int index, OutputTarget target, Py_ssize_t row=0, Py_ssize_t count=-1, Py_ssize_t at=0):
         """Copy rows [row, row + count) of an output into a target, there from row `at` on, without the GIL.
@@ -338,104 +287,106 @@ cdef class Batch:
         ValueError
             Rows outside the batch or the target.
         """
-        cdef Copy copy = self._copy(index, target, row, count, at)
+        cdef OutputCopy copy = self._copy(index, target, row, count, at)
         cdef char* source = <char*>self.slot.pinned_output.ptr + copy.offset
         with nogil:
             memcpy(copy.target, source, copy.nbytes)
 
     def collect(self, gets):
-        """wait(), get() for each tuple of its arguments in `gets`, close(): the slot is free for others afterwards.
+        """Wait, copy what each (index, target, row, count, at) of `gets` says, as get() does, and close.
 
-        The device itself writes into the targets of a launched batch where all of them lie in registered memory. After
-        an error it may do so later still: `OutputTarget.pending_copies` says of which.
+        The slot is free for others afterwards. The device itself writes into the targets of a launched batch where all
+        of them lie in registered memory. After an error it may do so later still: `OutputTarget.pending_copies` says of
+        which.
         """
-        cdef Slot slot = self.slot
-        cdef bint in_place = False
+        cdef OutputCopy* copies = NULL
+        cdef int count = len(gets)
         try:
-            if self.stays:
-                in_place = self._fetch(gets)
-            self.wait()
-            for index, target, row, count, at in gets:
-                if in_place:
+            self.alive()
+            copies = <OutputCopy*>PyMem_Malloc(max(count, 1) * sizeof(OutputCopy))
+            if copies == NULL:
+                raise MemoryError()
+            for i, (index, target, row, rows, at) in enumerate(gets):
+                copies[i] = self._copy(index, target, row, rows, at)
+            if self.stays and self._fetch(gets, copies):
+                self._await(-1, NULL, 0)
+                for _, target, *_ in gets:
                     (<OutputTarget>target).pending_copies -= 1
-                else:
-                    self.get(index, target, row, count, at)
-            slot.keep = None
+            else:
+                self._await(-1, copies, count)
+            self.slot.keep = None
         finally:
+            PyMem_Free(copies)
             self.close()
 
-    cdef bint _fetch(self, gets) except -1:
+    cdef bint _fetch(self, gets, OutputCopy* copies) except -1:
         """Queue the copy of the outputs that launch() left on the device; whether it goes straight to the targets."""
         cdef Slot slot = self.slot
-        cdef Copy copy
         cdef aclrtContext previous
         cdef aclError rc = 0
-        cdef bint in_place = len(gets) != 0
-        self.alive()
+        cdef int i, count = len(gets)
+        cdef bint in_place = count != 0
         self.stays = False
         slot.restart_limit()
-        for index, target, row, count, at in gets:
-            copy = self._copy(index, target, row, count, at)
-            in_place = in_place and self.executor.is_registered(<size_t>copy.target, copy.nbytes)
+        for i in range(count):
+            in_place = in_place and self.executor.is_registered(<size_t>copies[i].target, copies[i].nbytes)
         if in_place:
             slot.keep = (slot.keep, gets)
-            for index, target, row, count, at in gets:
-                copy = self._copy(index, target, row, count, at)
-                (<OutputTarget>target).pending_copies += 1
+            for i in range(count):
+                (<OutputTarget>gets[i][1]).pending_copies += 1
                 if rc == 0:
                     with nogil:
-                        rc = slot.fetch(copy.target, copy.offset, copy.nbytes)
+                        rc = slot.fetch(copies[i].target, copies[i].offset, copies[i].nbytes)
         else:
             with nogil:
                 rc = slot.context.enter(&previous)
                 if rc == 0:
-                    rc = slot.copy_back(self.plan, self.rows)
+                    rc = slot.copy_back(self.execution.gear, self.execution.rows)
                 slot._record(3)
                 slot.context.leave(previous)
         if rc != 0:
             self._fail(rc)
         return in_place
 
-    cdef int _start(self, bint finish, RequestInputs feed=None, size_t first=0, bint back=True) except -1:
-        """Queue the batch: from the pinned input, or from rows `first` on of a request. `back`: see Slot.start."""
+    cdef int _start(self, RequestInputs inputs=None, size_t first=0, bint copy_back=True) except -1:
+        """Queue the batch: from the pinned input, or from rows `first` on of a request."""
         cdef Slot slot = self.slot
-        cdef Plan* plan
-        cdef Py_buffer* views = NULL
-        cdef void** sources = NULL
-        cdef void* addresses[128]
-        cdef size_t rows = self.rows
-        cdef aclError rc = 0
-        cdef int i
+        cdef aclError rc
         self.alive()
         if acl.forked or self.executor.refusing:
             self.executor._refuse()
-        plan = &slot.plans[self.plan]
-        self.stays = not back
-        if feed is not None:
-            views = feed.views
-            if first == 0 and self.executor.registered and self.executor._sources(slot, self.plan, views, addresses):
-                sources = addresses
-                slot.keep = feed
+        if isinstance(slot, RangeSlot):
+            self._outputs = None
+        self.stays = not copy_back
+        self.execution.copy_back = copy_back
+        self.execution.first = first
+        self.execution.in_place = False
+        self.execution.views = NULL
+        if inputs is not None:
+            self.execution.views = inputs.views
+            if first == 0 and self.executor.find_registered(slot, self.execution.gear, inputs.views):
+                self.execution.in_place = True
+                slot.keep = inputs
         with nogil:
-            if slot.in_flight:
-                rc = slot.finish(-1)
-            slot.begin()
-            if 0 < rows < plan.rows and views == NULL:
-                for i in range(slot.n_inputs):
-                    slot.fill(
-                        i, <char*>slot.pinned_input.ptr + plan.inputs[i].offset + rows * plan.inputs[i].row_nbytes,
-                        (plan.rows - rows) * plan.inputs[i].row_nbytes,
-                    )
-            if rc == 0:
-                rc = slot.start(self.plan, rows, views if sources == NULL else NULL, first, sources, back)
-            if rc == 0 and finish:
-                rc = slot.finish(-1)
-        self.executor._count(slot, self.plan, rows)
+            rc = self.executor.launch(slot, &self.execution)
+        self.execution.views = NULL
         if rc != 0:
             self._fail(rc)
-        if finish and slot.sampling:
-            slot.mark(AWAITED)
-            self.executor._sample(slot, self.plan, rows)
+        return 0
+
+    cdef int _await(self, int64_t timeout_ms, OutputCopy* copies, int count) except -1:
+        """Wait for what _start() queued, and copy the outputs to where they are wanted."""
+        cdef Slot slot = self.slot
+        cdef aclError rc = 0
+        with nogil:
+            if slot.in_flight:
+                rc = self.executor.complete(slot, &self.execution, timeout_ms, copies, count)
+            else:
+                slot.scatter(copies, count)
+        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
+            raise TimeoutError(f"the batch is not done within {timeout_ms} ms")
+        if rc != 0:
+            self._fail(rc)
         return 0
 
     def _fail(self, aclError rc):
@@ -446,22 +397,19 @@ cdef class Batch:
             self.close()
 
     def run(self):
-        """Execute on what the inputs hold now; rows up to the gear are zeros. Blocks, without the GIL.
+        """Execute on what the inputs lease now; rows up to the gear are padded. Blocks, without the GIL.
 
         Raises
         ------
         AclError
             The device failed; the batch is closed then.
         """
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(True)
+        self._start()
+        self._await(-1, NULL, 0)
 
     def start(self):
         """Queue the execution and return; the inputs must not change before wait()."""
-        if isinstance(self.slot, RangeSlot):
-            self._outputs = None
-        self._start(False)
+        self._start()
 
     def wait(self, timeout=None):
         """Wait for start().
@@ -471,27 +419,17 @@ cdef class Batch:
         timeout : float, optional
             Seconds; TimeoutError when the batch is not done by then (it goes on; ask again).
         """
-        cdef Slot slot = self.slot
-        cdef int64_t timeout_ms = whole_ms(timeout)
-        cdef aclError rc = 0
+        cdef int64_t timeout_ms = timeout_to_ms(timeout)
         self.alive()
         if self.stays:
-            self._fetch(())
-        with nogil:
-            if slot.in_flight:
-                rc = slot.finish(timeout_ms)
-        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
-            raise TimeoutError(f"the batch is not done within {timeout} s")
-        if rc != 0:
-            self._fail(rc)
-        if slot.sampling:
-            self.executor._sample(slot, self.plan, self.rows)
+            self._fetch((), NULL)
+        self._await(timeout_ms, NULL, 0)
 
     def close(self):
-        """End the loan; views that still live keep the slot until they die. Again: nothing happens."""
+        """End the loan; views that still live keep the slot until they die. Calling it again does nothing."""
         self._inputs = self._outputs = None
         self.slot = None
-        self.hold = None
+        self.lease = None
 
     def __enter__(self):
         self.alive()
@@ -504,17 +442,17 @@ cdef class Batch:
 def launch(Executor executor not None, Py_ssize_t rows, puts, int gear=-1) -> Batch:
     """See Engine.launch."""
     cdef Batch batch = Batch.__new__(Batch, executor, rows, None, gear)
-    cdef RequestInputs feed
-    cdef bint back = not executor.registered
+    cdef RequestInputs inputs
+    cdef bint copy_back = not executor.registered
     try:
         if len(puts) == 1:
-            feed, row, first, count = puts[0]
-            if row == 0 and count == rows and first + count <= feed.rows:
-                batch._start(False, feed, first, back)    # which may copy and send it in pieces
+            inputs, row, first, count = puts[0]
+            if row == 0 and count == rows and first + count <= inputs.rows:
+                batch._start(inputs, first, copy_back)    # which may copy and send it in pieces
                 return batch
-        for feed, row, first, count in puts:
-            batch.put(feed, row, first, count)
-        batch._start(False, None, 0, back)
+        for inputs, row, first, count in puts:
+            batch.put(inputs, row, first, count)
+        batch._start(None, 0, copy_back)
     except BaseException:
         batch.close()
         raise

@@ -14,6 +14,7 @@ cdef class Context:
     cdef aclrtContext handle
     cdef readonly Runtime runtime
     cdef readonly int device_id
+    cdef public int abandoned_slots    # whose work never ended: memory they use must stay
     cdef object __weakref__
 
     cdef aclError enter(self, aclrtContext* previous) noexcept nogil

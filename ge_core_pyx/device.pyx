@@ -156,7 +156,7 @@ cdef class Context:
         return free, total
 
     def close(self):
-        """Destroy the context; everything made in it must be closed before. Again: nothing happens."""
+        """Destroy the context; everything made in it must be closed before. Calling it again does nothing."""
         check(self._release(), b"aclrtDestroyContext")
 
     def __dealloc__(self):
@@ -223,7 +223,7 @@ cdef class Stream:
         return give_back(self.context, acl.STREAM, api.aclrtDestroyStream, handle)
 
     def close(self):
-        """Destroy the stream, after its queued work (blocks). Again: nothing happens."""
+        """Destroy the stream, after its queued work (blocks). Calling it again does nothing."""
         check(self._release(), b"aclrtDestroyStream")
 
     def __dealloc__(self):
@@ -250,7 +250,7 @@ cdef class Event:
         return give_back(self.context, acl.EVENT, api.aclrtDestroyEvent, handle)
 
     def close(self):
-        """Destroy the event. Again: nothing happens."""
+        """Destroy the event. Calling it again does nothing."""
         check(self._release(), b"aclrtDestroyEvent")
 
     def __dealloc__(self):

@@ -58,8 +58,3 @@ def by_triton(name: str) -> DType:
 def by_onnx(code: int) -> DType:
     """KeyError for an ONNX type that is not in the table."""
     return _BY_ONNX[code]
-
-
-def by_numpy(dtype) -> DType:
-    """From a numpy.dtype (or its name); ml_dtypes' bfloat16 is known by name. KeyError otherwise."""
-    return _BY_NAME[getattr(dtype, "name", dtype)]

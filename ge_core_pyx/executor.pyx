@@ -1,71 +1,68 @@
-"""Running batches on slots: from the caller's arrays to a device and back, at once or several in flight."""
+"""Running batches on slots: the slots of a session, the one sequence of a batch, and recovery after errors."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free
 
 from ge_core_pyx cimport acl
-from ge_core_pyx.acl cimport aclError, api, check, refuse_fork, usable
-from ge_core_pyx.arrays cimport InputLayout, buffers, release_buffers, view_of
+from ge_core_pyx.acl cimport aclError, api, check, refuse_fork
+from ge_core_pyx.arrays cimport buffers, release_buffers
 from ge_core_pyx.device cimport Context
-from ge_core_pyx.requests cimport RequestInputs
-from ge_core_pyx.slot cimport SCATTERED, Plan, RangeSlot, Slot, Tensor
+from ge_core_pyx.future cimport Future, SubmittedChunk, submitted
+from ge_core_pyx.range_slot cimport RangeSlot
+from ge_core_pyx.requests cimport ModelInterface, RequestInputs, bits_of
+from ge_core_pyx.slot cimport (
+    AWAITED,
+    BEGUN,
+    GATHERED,
+    SCATTERED,
+    SUBMITTED,
+    Execution,
+    Gear,
+    OutputCopy,
+    Slot,
+    StageSample,
+    Tensor,
+)
+from ge_core_pyx.slot_pool cimport (
+    SlotPool,
+    Waiter,
+    pthread_mutex_destroy,
+    pthread_mutex_init,
+    pthread_mutex_lock,
+    pthread_mutex_unlock,
+)
 
-import collections
-import concurrent.futures
-import math
 import threading
 import time
 import weakref
 
-import numpy as np
-
+from ge_core_pyx import budget as budgets
 from ge_core_pyx import errors, model
 from ge_core_pyx import slot as slots_module
-from ge_core_pyx.arrays import numpy_dtype
 
-cdef object _empty = np.empty
+cdef extern from *:
+    """
+    static inline void ge_core_add(long long *counter, long long value) {
+      __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
+    }
+    """
+    void ge_core_add(long long* counter, long long value) noexcept nogil
+
+cdef int MOST_SAMPLES = 4096
+cdef int SIGNAL_CHECK_MS = 100         # how often a thread that waits for a slot lets Python handle signals
 cdef object _open = weakref.WeakSet()  # executors, for the operator time limit they share
 
 
-cdef void copy_out(Slot slot, int index, Py_buffer* targets, size_t first, size_t rows) noexcept nogil:
-    cdef Tensor* tensor
-    cdef int i
-    for i in range(slot.n_outputs):
-        tensor = &slot.plans[index].outputs[i]
-        memcpy(
-            <char*>targets[i].buf + first * tensor.row_nbytes, <char*>slot.pinned_output.ptr + tensor.offset,
-            rows * tensor.row_nbytes,
-        )
-
-
-def pad_bits(spec, value) -> int:
-    """A pad value of an input's type, repeated to 8 bytes; a ValueError when the type cannot hold it."""
-    name = "float32" if spec.dtype == "bfloat16" else spec.dtype
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            element = np.array([value]).astype(name)
-    except FloatingPointError:
-        element = None
-    if element is None or (element.dtype.kind in "iub" and element[0] != value):
-        raise ValueError(f"pad_value: {value} is no {spec.dtype}, the type of input {spec.name!r}")
-    raw = element.tobytes()[2:] if spec.dtype == "bfloat16" else element.tobytes()
-    return int.from_bytes(raw * (8 // len(raw)), "little")
-
-
-cdef tuple shape_of(Py_buffer* view):
-    return tuple(view.shape[d] for d in range(view.ndim))
-
-
 @cython.final
-cdef class Device:
+cdef class DeviceSlots:
     """One device of a session: its context, its slots, and the weights they share."""
 
     def __cinit__(self, Context context):
         self.context = context
         self.slots = []
-        self.free = []
 
 
 @cython.final
@@ -94,18 +91,16 @@ cdef class Executor:
     def __init__(
         self, runtime, device_ids, str path not None, int slots=1, int submit_timeout_ms=-1, int execute_timeout_ms=-1,
     ):
+        pthread_mutex_init(&self.sample_mutex, NULL)
         self.path = path
         self.slots_per_device = slots
         self.submit_timeout_ms = submit_timeout_ms
         self.execute_timeout_ms = execute_timeout_ms
-        self.condition = threading.Condition()
         self.repair = threading.Lock()
-        self.known = {}
-        self.samples = collections.deque(maxlen=4096)
+        self.learnt_sizes = {}
         self.registered = []
-        self.output_axes = {}
-        self.pads = []
-        self.devices = [Device(Context(runtime, device_id)) for device_id in device_ids]
+        self.pool = SlotPool(len(device_ids), slots)
+        self.devices = [DeviceSlots(Context(runtime, device_id)) for device_id in device_ids]
         try:
             self._load()
         except BaseException:
@@ -113,9 +108,9 @@ cdef class Executor:
             raise
 
     def _load(self):
-        cdef Device device
+        cdef DeviceSlots device
         cdef Slot slot
-        context = (<Device>self.devices[0]).context
+        context = (<DeviceSlots>self.devices[0]).context
         self.description = model.describe(context, self.path)
         if len(self.description.reserved) > bool(self.description.gears):
             raise errors.UnsupportedError(
@@ -124,32 +119,25 @@ cdef class Executor:
             )
         if self.description.gear_kind != "range":
             self.sizes = model.query_size(context, self.path)
-            self.budget = slots_module.budget(self.description, self.sizes, self.slots_per_device)
+            self.budget = budgets.budget(self.description, self.sizes, self.slots_per_device)
             for device in self.devices:
-                free, total = device.context.memory_info()
-                if self.budget.device_bytes > free:
+                available, total = device.context.memory_info()
+                if self.budget.device_bytes > available:
                     raise errors.DeviceMemoryError(
-                        f"{self.path} needs {self.budget} on device {device.context.device_id}, where {free:,} of "
+                        f"{self.path} needs {self.budget} on device {device.context.device_id}, where {available:,} of "
                         f"{total:,} bytes are free: use fewer slots, smaller gears, or another device"
                     )
         for index in range(len(self.devices)):
             for _ in range(self.slots_per_device):
                 self._add_slot(index)
-        slot = (<Device>self.devices[0]).slots[0]
+        slot = (<DeviceSlots>self.devices[0]).slots[0]
         self.description = slot.description
         self.by_rows = self.description.max_rows > 0
-        self.layouts = [InputLayout(spec) for spec in self.description.inputs]
-        self.output_specs = self.description.outputs
-        self.output_dtypes = [numpy_dtype(spec) for spec in self.output_specs]
-        self.plain = all(spec.dtype != "bfloat16" for spec in self.output_specs)
-        self.input_index = _index(self.description.inputs)
-        self.output_index = _index(self.output_specs)
-        self.max_rows = self.description.max_rows
-        self.exact_rows = self.max_rows > 0 and self.description.gear_kind == "static"
-        self.multiples = list(self.description.row_multiples)
-        self.shaped_rows = -1
-        self.plans_by_shapes = {gear[0]: i for i, gear in enumerate(slot.gears)}
-        self.executions = [0] * slot.n_plans
+        self.interface = ModelInterface(self.description, slot.gear_shapes)
+        self.n_gears = slot.n_gears
+        self.executions = <long long*>calloc(slot.n_gears, sizeof(long long))
+        if self.executions == NULL:
+            raise MemoryError()
         _open.add(self)
         limits = [executor.execute_limit() for executor in _open if not executor.closed]
         if min(limits) > 0:            # the device's own limit is one for the process
@@ -158,55 +146,179 @@ cdef class Executor:
     def execute_limit(self) -> int:
         return self.execute_timeout_ms
 
+    def _new_slot(self, Context context, weights):
+        if self.description.gear_kind == "range":
+            return RangeSlot(context, self.path, self.execute_timeout_ms, self.learnt_sizes)
+        return Slot(context, self.path, self.sizes, weights, self.execute_timeout_ms)
+
     def _add_slot(self, int index):
-        cdef Device device = self.devices[index]
-        cdef Slot slot = slots_module.make(
-            device.context, self.path, self.description, self.sizes, device.weights, self.execute_timeout_ms, self.known
-        )
+        cdef DeviceSlots device = self.devices[index]
+        cdef Slot slot = self._new_slot(device.context, device.weights)
         if self.closed:                # while it was built
             slot.close()
             return
         slot.device = index
-        slot.set_pads(self.pads)
+        if self.interface is not None:
+            slot.set_pads(self.interface.pads)
         device.weights = slot.model.weights
         device.slots.append(slot)
-        device.free.append(slot)
+        self.pool.give(<void*>slot, index)
+
+    # ---- the sequence of a batch ----
+
+    cdef void* acquire_slot(self, int64_t timeout_ms) noexcept nogil:
+        """A slot of its own for the caller, a borrowed reference; NULL: none within the time, or `refusing`.
+
+        For threads that Python does not know; others call acquire(), which handles signals while it waits.
+        """
+        cdef Waiter waiter
+        cdef void* slot
+        while not self.refusing:
+            slot = self.pool.join(&waiter)
+            if slot == NULL:
+                slot = self.pool.wait(&waiter, timeout_ms)
+            if slot == NULL:
+                slot = self.pool.leave(&waiter)
+            if slot == NULL:
+                return NULL
+            if self._settled(<Slot>slot):
+                return slot
+        return NULL
+
+    cdef int gear_for(self, Slot slot, size_t rows) noexcept nogil:
+        """The smallest gear that holds `rows`; the largest when none does."""
+        cdef int i
+        for i in range(slot.n_gears):
+            if slot.gears[i].rows >= rows:
+                return i
+        return slot.n_gears - 1
+
+    cdef aclError launch(self, Slot slot, Execution* execution) noexcept nogil:
+        """Begin the batch: copy the inputs, queue its execution, count it. Does not wait for the device."""
+        cdef size_t gear_rows = slot.gears[execution.gear].rows
+        cdef aclError rc
+        if slot.in_flight:
+            rc = slot.finish(-1)
+            if rc != 0:
+                return rc
+        slot.begin()
+        rc = slot.start(execution)
+        ge_core_add(&self.executions[execution.gear], 1)
+        ge_core_add(&self.rows_run, execution.rows)
+        if gear_rows > execution.rows > 0:
+            ge_core_add(&self.rows_padded, gear_rows - execution.rows)
+        return rc
+
+    cdef aclError complete(
+        self, Slot slot, Execution* execution, int64_t timeout_ms, OutputCopy* copies, int count
+    ) noexcept nogil:
+        """Wait for the batch, copy its outputs to where they are wanted, keep its times if it is a timed one."""
+        cdef StageSample sample
+        cdef aclError rc = slot.finish(timeout_ms)
+        if rc != 0:
+            return rc
+        slot.scatter(copies, count)
+        if slot.sampling:
+            slot.mark(SCATTERED)
+            slot.sampling = False
+            slot.read_sample(execution, &sample)
+            self._keep_sample(&sample)
+        return 0
+
+    cdef void release(self, Slot slot) noexcept nogil:
+        """The slot is the next caller's. One that failed() retired stays away."""
+        if slot.failed or self.pool.give(<void*>slot, slot.device):
+            return
+        with gil:
+            self._discard(slot)
+
+    def _discard(self, Slot slot):
+        """A slot comes back after its session was closed, or its device became unhealthy."""
+        cdef DeviceSlots device = self.devices[slot.device]
+        if self.pool.give(<void*>slot, slot.device):       # recover() was quicker
+            return
+        if not self.closed:
+            device.slots.remove(slot)
+        _close_quietly(slot)
+        if self.closed:
+            self._close_contexts()
+
+    cdef bint _settled(self, Slot slot) noexcept nogil:
+        """Wait for what a future that died left running on a slot. False: that failed and the slot is gone."""
+        cdef aclError rc
+        if not slot.in_flight:
+            return True
+        rc = slot.finish(-1)
+        if rc != 0:
+            with gil:
+                try:
+                    self.failed(slot, rc)
+                except Exception:
+                    pass               # the error of a result that nobody waits for
+        return not slot.failed
 
     # ---- slots ----
 
     cdef Slot take(self):
-        """A free slot of the device with the most of them; None when all are busy."""
-        cdef Device device, best
-        cdef Slot slot
-        cdef aclError rc
+        """A free slot; None when all are busy. Does not wait for one."""
+        cdef void* found
+        cdef bint settled
         while True:
-            best = self.devices[0]
-            if len(self.devices) > 1:
-                for device in self.devices:
-                    if len(device.free) > len(best.free):
-                        best = device
-            if not best.free:
+            if acl.forked or self.refusing:
+                self._refuse()
+            found = self.pool.take()
+            if found == NULL:
                 return None
-            slot = best.free.pop()
-            if not slot.in_flight:
-                return slot
-            with nogil:                # the future that started it died: let it end first
-                rc = slot.finish(-1)
-            if rc == 0:
-                return slot
-            try:
-                self.failed(slot, rc)
-            except Exception:          # the error of a result that nobody waits for
-                if self.refusing:
-                    self._refuse()
-            if not slot.failed:
-                return slot
+            if not (<Slot>found).in_flight:
+                return <Slot>found
+            with nogil:
+                settled = self._settled(<Slot>found)
+            if settled:
+                return <Slot>found
 
     cdef Slot acquire(self):
-        if acl.forked or self.refusing:
-            self._refuse()
-        slot = self.take()
+        """A free slot; waits for one, first come first served, at most the session's submit_timeout_ms."""
+        cdef Slot slot = self.take()
         return self._wait() if slot is None else slot
+
+    def _wait(self):
+        cdef Waiter waiter
+        cdef int64_t left
+        cdef void* found
+        cdef bint settled
+        deadline = None if self.submit_timeout_ms < 0 else time.monotonic() + self.submit_timeout_ms / 1000
+        while True:
+            found = self.pool.join(&waiter)
+            if found == NULL:
+                try:
+                    while found == NULL:
+                        left = SIGNAL_CHECK_MS
+                        if deadline is not None:
+                            left = max(0, min(left, <int64_t>((deadline - time.monotonic()) * 1000 + 0.999)))
+                        if acl.forked or self.refusing:
+                            self._refuse()
+                        if left == 0:
+                            self._refuse_to_wait()
+                        with nogil:
+                            found = self.pool.wait(&waiter, left)
+                        PyErr_CheckSignals()
+                except BaseException:
+                    if found == NULL:
+                        found = self.pool.leave(&waiter)
+                    if found != NULL:
+                        self.release(<Slot>found)
+                    raise
+            with nogil:
+                settled = self._settled(<Slot>found)
+            if settled:
+                return <Slot>found
+
+    def _refuse_to_wait(self):
+        count = self.slots_per_device * len(self.devices)
+        raise TimeoutError(
+            f"no free slot within {self.submit_timeout_ms} ms: all {count} are in flight or held by borrowed batches; "
+            "raise slots or submit_timeout_ms, or close batches and drop their views"
+        )
 
     def _refuse(self):
         refuse_fork()
@@ -216,47 +328,6 @@ cdef class Executor:
             f"the session of {self.path} no longer runs after a device error: {self.unhealthy}. Call recover(), or "
             "close it and open a new one; if that fails too, end the process."
         )
-
-    def _wait(self):
-        cdef Slot slot
-        deadline = None if self.submit_timeout_ms < 0 else time.monotonic() + self.submit_timeout_ms / 1000
-        with self.condition:
-            self.waiters += 1
-            try:
-                while True:
-                    if acl.forked or self.refusing:
-                        self._refuse()
-                    slot = self.take()
-                    if slot is not None:
-                        return slot
-                    left = None if deadline is None else deadline - time.monotonic()
-                    if left is not None and left <= 0:
-                        count = self.slots_per_device * len(self.devices)
-                        raise TimeoutError(
-                            f"no free slot within {self.submit_timeout_ms} ms: all {count} are in flight or held by "
-                            "borrowed batches; raise slots or submit_timeout_ms, or close batches and drop their views"
-                        )
-                    self.condition.wait(left)
-            finally:
-                self.waiters -= 1
-
-    cdef void release(self, Slot slot) noexcept:
-        cdef Device device
-        if slot.failed:
-            return                     # retired: failed() replaced it
-        if self.closed:
-            slot.close()
-            self._close_contexts()
-            return
-        device = <Device>self.devices[slot.device]
-        if device.unhealthy is not None:
-            device.slots.remove(slot)
-            _close_quietly(slot)
-            return
-        device.free.append(slot)
-        if self.waiters:
-            with self.condition:
-                self.condition.notify()
 
     cdef int failed(self, Slot slot, aclError rc) except -1:
         """After a failed call: keep the slot if only the call was refused, else retire it; raise the error."""
@@ -282,7 +353,7 @@ cdef class Executor:
 
     def _retire(self, Slot slot, bint idle, error):
         """Take a slot out for good, and put a new one in its place where the error allows that."""
-        cdef Device device = self.devices[slot.device]
+        cdef DeviceSlots device = self.devices[slot.device]
         self.repairing += 1
         self.repair.acquire()          # recover() in another thread counts the slots too
         try:
@@ -302,16 +373,25 @@ cdef class Executor:
                 except (errors.AclError, MemoryError) as second:
                     device.unhealthy = f"{error}; then {second}"
             if device.unhealthy is not None:
-                while device.free:     # no new work for this device
-                    other = device.free.pop()
+                self.pool.set_open(slot.device, False)     # no new work for this device
+                for other in self._free_slots(slot.device):
                     device.slots.remove(other)
                     _close_quietly(other)
         finally:
             self.repair.release()
             self._repaired()
         self.refusing = self.closed or self.unhealthy is not None
-        with self.condition:
-            self.condition.notify_all()
+        if self.refusing:
+            self.pool.wake_all()
+
+    def _free_slots(self, int device):
+        """The free slots of a device, taken out."""
+        cdef void* found = self.pool.drain(device)
+        slots = []
+        while found != NULL:
+            slots.append(<Slot>found)
+            found = self.pool.drain(device)
+        return slots
 
     cdef int _repaired(self) except -1:
         """What close() had to leave to a repair that was under way."""
@@ -323,7 +403,7 @@ cdef class Executor:
     @property
     def unhealthy(self):
         """Why no call can run: the error of a device, once every device has one; else None."""
-        cdef Device device
+        cdef DeviceSlots device
         texts = [device.unhealthy for device in self.devices]
         return None if None in texts else "; ".join(texts)
 
@@ -339,11 +419,9 @@ cdef class Executor:
         finally:
             self.repair.release()
             self._repaired()
-        with self.condition:
-            self.condition.notify_all()
 
     def _recover(self):
-        cdef Device device
+        cdef DeviceSlots device
         slots_module.release_abandoned()
         for index, device in enumerate(self.devices):
             if device.unhealthy is None and len(device.slots) == self.slots_per_device:
@@ -354,11 +432,13 @@ cdef class Executor:
                     "known to repair that. End the process and start it again; if a new one fails at once, reset the "
                     "device with `npu-smi set -t reset`."
                 )
-            if slots_module.abandoned(device.context):
+            if device.context.abandoned_slots:
                 raise errors.UnsupportedError(
                     f"work on device {device.context.device_id} has still not ended ({device.unhealthy}); try again "
                     "later, or end the process"
                 )
+            if not self.closed:
+                self.pool.set_open(index, True)
             while len(device.slots) < self.slots_per_device and not self.closed:
                 self._add_slot(index)
             device.unhealthy = None
@@ -366,149 +446,76 @@ cdef class Executor:
 
     # ---- requests ----
 
-    cdef int _views(self, dict feeds, Py_buffer* views, int* filled) except -1:
-        """A C-contiguous view of every input, of the right dtype and rank."""
-        cdef InputLayout source
-        if len(feeds) != len(self.layouts):
-            self._refuse_names(feeds)
-        for source in self.layouts:
-            value = feeds.get(source.name)
-            if value is None:
-                value = feeds.get(source.full_name)
-                if value is None:
-                    self._refuse_names(feeds)
-            source.view(value, &views[filled[0]])
-            filled[0] += 1
-        return 0
-
-    cdef Py_ssize_t _rows_of(self, Py_buffer* views) except -1:
-        """The rows of a request, the same for every input."""
-        cdef InputLayout source
-        cdef int i = 0
-        for source in self.layouts:
-            source.check_row(&views[i])
-            if views[i].shape[0] != views[0].shape[0]:
-                raise ValueError(
-                    f"input {source.name!r} has {views[i].shape[0]} rows, but {(<InputLayout>self.layouts[0]).name!r} has "
-                    f"{views[0].shape[0]}; all inputs of a call have the same number of rows"
-                )
-            i += 1
-        if self.exact_rows and views[0].shape[0] != self.max_rows:
-            raise ValueError(
-                f"this static om takes exactly {self.max_rows} row(s) per run, got {views[0].shape[0]}; "
-                "pad them, or compile batch gears"
-            )
-        return views[0].shape[0]
-
-    cdef list _arrays(self, Py_ssize_t rows):
-        cdef int i
-        cdef list arrays = [], shapes
-        if rows != self.shaped_rows:
-            shapes = [
-                (rows * self.multiples[i], *self.output_specs[i].shape[1:]) for i in range(len(self.output_specs))
-            ]
-            self.shapes, self.shaped_rows = shapes, rows
-        else:
-            shapes = self.shapes
-        for i in range(len(shapes)):
-            arrays.append(_empty(shapes[i], self.output_dtypes[i]))
-        return arrays
-
-    def _wanted(self, names):
-        if names is None:
-            return None
-        if isinstance(names, str):
-            names = [names]
-        wanted = []
-        for name in names:
-            index = self.output_index.get(name)
-            if index is None:
-                raise ValueError(f"no output {name!r}; this model has {listed(self.output_specs)}")
-            wanted.append(index)
-        return wanted
-
-    def _refuse_names(self, feeds):
-        specs = self.description.inputs
-        known = {name for spec in specs for name in (spec.name, spec.full_name)}
-        unknown = [name for name in feeds if name not in known]
-        missing = [spec.name for spec in specs if feeds.get(spec.name) is None and feeds.get(spec.full_name) is None]
-        problems = [f"unknown input {name!r}" for name in unknown] + [f"missing input {name!r}" for name in missing]
-        raise ValueError(f"{'; '.join(problems) or 'an input is given twice'}; this model has {listed(specs)}")
-
     def run(self, names, inputs):
         """See InferenceSession.run."""
-        cdef dict feeds = inputs if type(inputs) is dict else _mapping(inputs)
         cdef Py_buffer* views
         cdef Py_ssize_t rows
         cdef int filled = 0
         if acl.forked or self.refusing:
             self._refuse()
-        wanted = self._wanted(names)
-        views = buffers(len(self.layouts))
+        wanted = self.interface.wanted(names)
+        views = buffers(self.interface.n_inputs)
         try:
-            self._views(feeds, views, &filled)
-            if self.max_rows == 0:
-                return self._submit_whole(views, wanted).result()
-            rows = self._rows_of(views)
-            if rows <= self.max_rows and self.split_table is None:
-                arrays = self._run_part(views, rows)
-                return arrays if wanted is None else [arrays[i] for i in wanted]
-            return self._submit_rows(views, rows, wanted).result()
+            self.interface.views(inputs, views, &filled)
+            if self.by_rows and self.interface.split_table is None:
+                rows = self.interface.rows_of(views)
+                if rows <= self.interface.max_rows:
+                    arrays = self._run_at_once(views, rows)
+                    return arrays if wanted is None else [arrays[i] for i in wanted]
+            return self._submit(views, wanted).result()
         finally:
             release_buffers(views, filled)
 
     def submit(self, names, inputs):
         """See InferenceSession.submit."""
-        cdef dict feeds
         cdef Py_buffer* views
         cdef int filled = 0
         if acl.forked or self.refusing:
             self._refuse()
-        wanted = self._wanted(names)
+        wanted = self.interface.wanted(names)
         if type(inputs) is RequestInputs:
-            views = (<RequestInputs>inputs).views
-            if self.description.max_rows == 0:
-                return self._submit_whole(views, wanted)
-            return self._submit_rows(views, self._rows_of(views), wanted)
-        feeds = inputs if type(inputs) is dict else _mapping(inputs)
-        views = buffers(len(self.layouts))
+            return self._submit((<RequestInputs>inputs).views, wanted)
+        views = buffers(self.interface.n_inputs)
         try:
-            self._views(feeds, views, &filled)
-            if self.max_rows == 0:
-                return self._submit_whole(views, wanted)
-            return self._submit_rows(views, self._rows_of(views), wanted)
+            self.interface.views(inputs, views, &filled)
+            return self._submit(views, wanted)
         finally:
             release_buffers(views, filled)
 
-    cdef object _run_part(self, Py_buffer* views, Py_ssize_t rows):
+    cdef object _submit(self, Py_buffer* views, list wanted):
+        if self.by_rows:
+            return self._submit_rows(views, self.interface.rows_of(views), wanted)
+        return self._submit_whole(views, wanted)
+
+    cdef list _run_at_once(self, Py_buffer* views, Py_ssize_t rows):
         """One batch that fits a gear, from start to end in one block without the GIL."""
-        cdef Slot slot
-        cdef int plan, n_outputs = len(self.output_specs), filled = 0
-        cdef void** sources
-        cdef void* addresses[128]
-        cdef aclError rc
+        cdef list arrays = self.interface.empty_outputs(rows)
+        cdef int filled = 0
+        cdef Execution execution
         cdef Py_buffer* targets
-        arrays = self._arrays(rows)
+        cdef Tensor* tensor
+        cdef aclError rc
+        cdef Slot slot
         if rows == 0:
             return arrays
-        targets = buffers(n_outputs)
+        targets = buffers(self.interface.n_outputs)
         slot = self.acquire()
         try:
+            execution = Execution(self.gear_for(slot, rows), rows, 0, views, False, True)
+            execution.in_place = self.find_registered(slot, execution.gear, views)
             for array in arrays:
-                PyObject_GetBuffer(array if self.plain else _bits(array), &targets[filled], PyBUF_WRITABLE)
+                PyObject_GetBuffer(
+                    array if self.interface.plain else bits_of(array), &targets[filled], PyBUF_WRITABLE
+                )
+                tensor = &slot.gears[execution.gear].outputs[filled]
+                slot.copies[filled] = OutputCopy(
+                    <char*>targets[filled].buf, tensor.offset, execution.rows * tensor.row_nbytes
+                )
                 filled += 1
-            plan = self.plan_for(slot, rows)
-            sources = addresses if self.registered and self._sources(slot, plan, views, addresses) else NULL
             with nogil:
-                slot.begin()
-                rc = slot.start(plan, rows, views if sources == NULL else NULL, 0, sources, True)
+                rc = self.launch(slot, &execution)
                 if rc == 0:
-                    rc = slot.finish(-1)
-                if rc == 0:
-                    copy_out(slot, plan, targets, 0, rows)
-            self._count(slot, plan, rows)
-            if slot.sampling and rc == 0:
-                self._sample(slot, plan, rows)
+                    rc = self.complete(slot, &execution, -1, slot.copies, filled)
             if rc != 0:
                 self.failed(slot, rc)
         finally:
@@ -516,272 +523,221 @@ cdef class Executor:
             release_buffers(targets, filled)
         return arrays
 
-    cdef int _count(self, Slot slot, int plan, size_t rows) except -1:
-        self.executions[plan] += 1
-        self.rows_run += rows
-        if slot.plans[plan].rows > rows > 0:
-            self.rows_padded += slot.plans[plan].rows - rows
-        return 0
-
-    cdef int _sample(self, Slot slot, int plan, size_t rows) except -1:
-        """Keep the times of the batch that just ended."""
-        slot.mark(SCATTERED)
-        slot.sampling = False
-        gears = self.description.gears
-        self.samples.append({"rows": rows, "gear": gears[plan] if gears else slot.plans[plan].rows, **slot.stages()})
-        return 0
-
-    def sample_stages(self, int every):
-        """See Engine.sample_stages."""
-        cdef Device device
-        for device in self.devices:
-            for slot in device.slots:
-                slot.sample(every)
-
-    def stage_samples(self) -> list:
-        """See Engine.stage_samples."""
-        taken = []
-        while self.samples:
-            taken.append(self.samples.popleft())
-        return taken
-
-    cdef int plan_for(self, Slot slot, size_t rows) noexcept:
-        """The smallest gear that holds `rows`; the largest when none does."""
-        cdef int i
-        for i in range(slot.n_plans):
-            if slot.plans[i].rows >= rows:
-                return i
-        return slot.n_plans - 1
-
-    cdef Future _submit_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted):
-        """Parts of the request on as many slots as are free; the oldest is awaited when none is."""
-        cdef Future future = Future.__new__(Future)
-        cdef Part part
+    cdef object _submit_rows(self, Py_buffer* views, Py_ssize_t rows, list wanted):
+        """Chunks of the request on as many slots as are free; the oldest is awaited when none is."""
+        cdef Future future = submitted(self, wanted)
+        cdef SubmittedChunk chunk
         cdef Slot slot
         cdef Py_ssize_t first = 0
         cdef aclError rc
-        future.executor = self
-        future.parts = []
-        future.arrays = self._arrays(rows)
-        future.wanted = wanted
-        future.lock = threading.Lock()
-        for count in self._cut(rows):
+        future.arrays = self.interface.empty_outputs(rows)
+        for count in self.interface.split(rows):
             slot = self.take()
-            while slot is None and future.parts:
+            while slot is None and future.chunks:
                 future.settle(-1)
                 slot = self.take()
             if slot is None:
                 slot = self._wait()
-            part = Part.__new__(Part)
-            part.slot = slot
+            chunk = SubmittedChunk.__new__(SubmittedChunk)
+            chunk.slot = slot
+            chunk.execution = Execution(self.gear_for(slot, count), count, first, views, False, True)
             slot.future = weakref.ref(future)
-            part.plan = self.plan_for(slot, count)
-            part.first = first
-            part.rows = count
             with nogil:
-                slot.begin()
-                rc = slot.start(part.plan, part.rows, views, part.first, NULL, True)
-            self._count(slot, part.plan, part.rows)
+                rc = self.launch(slot, &chunk.execution)
+            chunk.execution.views = NULL
             if rc != 0:
                 try:
                     self.failed(slot, rc)
                 finally:
                     self.release(slot)
-            future.parts.append(part)
+            future.chunks.append(chunk)
             first += count
         return future
 
-    def _cut(self, Py_ssize_t rows):
-        """How many rows each execution of a request takes."""
-        cdef Py_ssize_t largest = self.max_rows
-        full, rest = divmod(rows, largest)
-        if self.split_table is not None:
-            return self.split_table[largest] * full + self.split_table[rest]
-        return [largest] * full + ([rest] if rest else [])
-
-    def set_padding(self, dict output_axes, dict pad_values):
-        """Which output axis follows which input axis, and what padded places of the inputs hold."""
-        cdef Device device
-        self.output_axes = output_axes
-        self.pads = [pad_bits(spec, pad_values.get(spec.name, 0)) for spec in self.description.inputs]
-        for device in self.devices:
-            for slot in device.slots:
-                slot.set_pads(self.pads)
-
-    def set_split_table(self, table):
-        """`table[n]`: the executions that n rows, up to the largest gear, are cut into; None: one, the smallest."""
-        self.split_table = table
-
-    cdef Future _submit_whole(self, Py_buffer* views, list wanted):
+    cdef object _submit_whole(self, Py_buffer* views, list wanted):
         """A request of a model that cannot be cut by rows: of one gear's shapes, padded to one, or of a range."""
-        cdef Future future = Future.__new__(Future)
-        cdef Part part = Part.__new__(Part)
+        cdef Future future = submitted(self, wanted)
+        cdef SubmittedChunk chunk = SubmittedChunk.__new__(SubmittedChunk)
+        cdef tuple shapes = self.interface.shapes_of(views)
         cdef Slot slot
         cdef aclError rc
-        cdef int i
-        shapes = tuple(shape_of(&views[i]) for i in range(len(self.layouts)))
-        part.plan, part.cut = self._place(shapes)
-        slot = self.acquire()
-        part.slot = slot
+        gear, chunk.crop_shapes = self.interface.place(shapes)
+        chunk.execution = Execution(gear, 0, 0, NULL, False, True)
+        if chunk.crop_shapes is None:
+            chunk.execution.views = views
+        if self.interface.gear_shapes and chunk.crop_shapes is None:
+            future.arrays = self.interface.empty_whole(gear)
+        chunk.slot = slot = self.acquire()
         try:
             if isinstance(slot, RangeSlot):
                 (<RangeSlot>slot).prepare(shapes)
-            if part.cut is not None:
-                self._pad(slot, part.plan, views, shapes)
+            if chunk.crop_shapes is not None:
+                self.interface.pad(slot, gear, views, shapes)
             with nogil:
-                rc = slot.start(part.plan, 0, views if part.cut is None else NULL, 0, NULL, True)
-            self._count(slot, part.plan, 0)
+                rc = self.launch(slot, &chunk.execution)
+            chunk.execution.views = NULL
             if rc != 0:
                 self.failed(slot, rc)
         except BaseException:
             self.release(slot)
             raise
-        future.executor = self
-        future.parts = [part]
-        future.wanted = wanted
-        future.lock = threading.Lock()
+        future.chunks.append(chunk)
         slot.future = weakref.ref(future)
         return future
 
-    def _place(self, shapes):
-        """(plan, shapes the outputs are cut back to) for a request of these input shapes."""
-        cdef Slot slot
-        description = self.description
-        if description.gear_kind == "range":
-            for spec, shape, limits in zip(description.inputs, shapes, description.ranges):
-                for size, (low, high) in zip(shape, limits):
-                    if size < low or (high is not None and size > high):
-                        text = ", ".join(f"{a}~{'' if b is None else b}" if a != b else str(a) for a, b in limits)
-                        raise ValueError(
-                            f"input {spec.name!r}: expected {spec.dtype}[{text}], got {spec.dtype}{list(shape)}"
-                        )
-            return 0, None
-        plan = self.plans_by_shapes.get(shapes)
-        if plan is not None:
-            return plan, None
-        slot = next(slot for device in self.devices for slot in device.slots)
-        gears = [gear[0] for gear in slot.gears]
-        if self.output_axes:
-            fitting = [
-                (sum(map(math.prod, gear)), i) for i, gear in enumerate(gears)
-                if all(a <= b for shape, full in zip(shapes, gear) for a, b in zip(shape, full))
-            ]
-            if fitting:
-                plan = min(fitting)[1]
-                return plan, self._cut_shapes(shapes, gears[plan], slot.gears[plan][1])
-        known = " or ".join(str(list(gear)) for gear in gears)
-        why = "none is as large" if self.output_axes else "declare output_axes to have it padded"
-        if description.gear_kind in ("static", "batch"):
-            why = description.not_rows
-        raise ValueError(f"the om takes input shapes {known}, got {list(shapes)} ({why})")
+    def request_inputs(self, list values, bint rows=False) -> RequestInputs:
+        """See Engine.request_inputs."""
+        return RequestInputs.__new__(RequestInputs, self.interface.layouts, values, rows or self.by_rows)
 
-    def _cut_shapes(self, shapes, gear, output_shapes):
-        inputs = {spec.name: (shape, full) for spec, shape, full in zip(self.description.inputs, shapes, gear)}
-        cut = []
-        for spec, full in zip(self.output_specs, output_shapes):
-            result = list(full)
-            for axis, (name, input_axis) in self.output_axes.get(spec.name, {}).items():
-                shape, padded_shape = inputs[name]
-                result[axis] = full[axis] * shape[input_axis] // padded_shape[input_axis]
-            cut.append(tuple(result))
-        return tuple(cut)
-
-    cdef int _pad(self, Slot slot, int plan, Py_buffer* views, shapes) except -1:
-        cdef int i
-        for i, (spec, shape) in enumerate(zip(self.description.inputs, shapes)):
-            full = slot.gears[plan][0][i]
-            dtype = np.dtype(spec.dtype if spec.dtype != "bfloat16" else "uint16")
-            target = view_of(slot, <char*>slot.pinned_input.ptr + slot.plans[plan].inputs[i].offset, full, dtype, False)
-            source = view_of(slot, views[i].buf, shape, dtype, True)
-            target[...] = np.frombuffer(self.pads[i].to_bytes(8, "little"), dtype, 1)[0]
-            target[tuple(map(slice, shape))] = source
-        return 0
-
-    cdef bint _sources(self, Slot slot, int plan, Py_buffer* views, void** sources) noexcept:
-        """Whether every input fills its gear and lies in registered memory, so that the device can read it in place."""
-        cdef int i
-        for i in range(slot.n_inputs):
-            if <size_t>views[i].len != slot.plans[plan].inputs[i].nbytes:
-                return False
-            if not self.is_registered(<size_t>views[i].buf, views[i].len):
-                return False
-            sources[i] = views[i].buf
-        return True
+    # ---- registered memory ----
 
     cdef bint is_registered(self, size_t address, size_t nbytes) noexcept:
         """Whether the device may read and write there."""
         return any(first <= address and address + nbytes <= last for first, last in self.registered)
 
-    def request_inputs(self, list values, bint rows=False) -> RequestInputs:
-        """See Engine.request_inputs."""
-        return RequestInputs.__new__(RequestInputs, self.layouts, values, rows or self.by_rows)
+    cdef bint find_registered(self, Slot slot, int gear, Py_buffer* views) noexcept:
+        """Whether every input fills its gear and lies in registered memory; then `slot.sources` has the addresses."""
+        cdef int i
+        if not self.registered:
+            return False
+        for i in range(slot.n_inputs):
+            if <size_t>views[i].len != slot.gears[gear].inputs[i].nbytes:
+                return False
+            if not self.is_registered(<size_t>views[i].buf, views[i].len):
+                return False
+            slot.sources[i] = views[i].buf
+        return True
+
+    # ---- settings and figures ----
+
+    def set_padding(self, dict output_axes, dict pad_values):
+        """See ModelInterface.set_padding."""
+        cdef DeviceSlots device
+        self.interface.set_padding(output_axes, pad_values)
+        for device in self.devices:
+            for slot in device.slots:
+                slot.set_pads(self.interface.pads)
+
+    def sample_stages(self, int every):
+        """See Engine.sample_stages."""
+        cdef DeviceSlots device
+        if self.samples == NULL:
+            self.samples = <StageSample*>calloc(MOST_SAMPLES, sizeof(StageSample))
+            if self.samples == NULL:
+                raise MemoryError()
+        for device in self.devices:
+            for slot in device.slots:
+                slot.sample(every)
+
+    cdef void _keep_sample(self, StageSample* sample) noexcept nogil:
+        pthread_mutex_lock(&self.sample_mutex)
+        self.samples[(self.first_sample + self.n_samples) % MOST_SAMPLES] = sample[0]
+        if self.n_samples < MOST_SAMPLES:
+            self.n_samples += 1
+        else:
+            self.first_sample = (self.first_sample + 1) % MOST_SAMPLES
+        pthread_mutex_unlock(&self.sample_mutex)
+
+    def stage_samples(self) -> list:
+        """See Engine.stage_samples."""
+        cdef StageSample sample
+        cdef bint found = True
+        samples = []
+        while found:
+            pthread_mutex_lock(&self.sample_mutex)
+            found = self.n_samples > 0
+            if found:
+                sample = self.samples[self.first_sample]
+                self.first_sample = (self.first_sample + 1) % MOST_SAMPLES
+                self.n_samples -= 1
+            pthread_mutex_unlock(&self.sample_mutex)
+            if found:
+                samples.append(self._sample_dict(&sample))
+        return samples
+
+    cdef dict _sample_dict(self, StageSample* sample):
+        cdef int64_t* at = sample.moments
+        gears = self.description.gears
+        device_us = [None if sample.device_ms[i] < 0 else sample.device_ms[i] * 1e3 for i in range(3)]
+        return {
+            "rows": sample.rows,
+            "gear": gears[sample.gear] if gears else self.description.max_rows,
+            "begin_ns": at[<int>BEGUN],
+            "gather_ns": at[<int>GATHERED] - at[<int>BEGUN],
+            "submit_ns": at[<int>SUBMITTED] - at[<int>GATHERED],
+            "wait_ns": at[<int>AWAITED] - at[<int>SUBMITTED],
+            "scatter_ns": at[<int>SCATTERED] - at[<int>AWAITED],
+            "h2d_us": device_us[0],
+            "execute_us": device_us[1],
+            "d2h_us": device_us[2],
+        }
 
     def handles(self, size_t rows, shapes=None) -> dict:
-        """Addresses of the first slot for calls from outside (the bench's C path); keep the session idle meanwhile."""
+        """See Engine.native_handles."""
         cdef Slot slot
+        cdef Gear* gear
+        cdef int index
         if acl.forked or self.refusing:
             self._refuse()
-        slot = (<Device>self.devices[0]).slots[0]
-        cdef int plan = self.plan_for(slot, rows) if self.max_rows > 0 else slot.n_plans - 1
+        slot = (<DeviceSlots>self.devices[0]).slots[0]
+        index = self.gear_for(slot, rows) if self.by_rows else slot.n_gears - 1
+        inputs, outputs = self.description.inputs, self.description.outputs
         if shapes is not None:
-            asked = tuple(tuple(shapes[spec.name]) for spec in self.description.inputs)
-            if asked not in self.plans_by_shapes:
-                known = " or ".join(str(list(gear)) for gear in self.plans_by_shapes) or "none of a range"
-                raise ValueError(f"shapes: expected the input shapes of a gear, {known}, got {list(asked)}")
-            plan = self.plans_by_shapes[asked]
-        cdef Plan* p = &slot.plans[plan]
-        if slot.current != plan:
+            index = self.interface.gear_of(tuple([tuple(shapes[spec.name]) for spec in inputs]))
+        gear = &slot.gears[index]
+        if slot.current != index:
             with slot.context.bound():
-                rc = slot._set_gear(plan)
+                rc = slot._set_gear(index)
                 check(rc, slot.call)
         return {
             "context": <size_t>slot.context.handle,
             "stream": <size_t>slot.stream.handle,
             "model_id": slot.model.id,
-            "input_dataset": <size_t>p.input,
-            "output_dataset": <size_t>p.output,
+            "input_dataset": <size_t>gear.input,
+            "output_dataset": <size_t>gear.output,
             "pinned_in": slot.pinned_input.address,
             "device_in": slot.device_input.address,
             "device_out": slot.device_output.address,
             "pinned_out": slot.pinned_output.address,
-            "in_nbytes": p.input_nbytes,
-            "out_nbytes": p.output_nbytes,
-            "inputs": [(s.name, p.inputs[i].offset, p.inputs[i].nbytes) for i, s in enumerate(self.description.inputs)],
-            "outputs": [(s.name, p.outputs[i].offset, p.outputs[i].nbytes) for i, s in enumerate(self.output_specs)],
+            "in_nbytes": gear.input_nbytes,
+            "out_nbytes": gear.output_nbytes,
+            "inputs": [(spec.name, gear.inputs[i].offset, gear.inputs[i].nbytes) for i, spec in enumerate(inputs)],
+            "outputs": [(spec.name, gear.outputs[i].offset, gear.outputs[i].nbytes) for i, spec in enumerate(outputs)],
             "library": list(slot.context.runtime.files),
         }
 
     def stats(self) -> dict:
         """Counts since the session was opened, and the bytes it holds."""
-        cdef Device device
+        cdef DeviceSlots device
         slots = [slot for device in self.devices for slot in device.slots]
         weights = [device.weights.nbytes for device in self.devices if device.weights is not None]
         gears = self.description.gears or ((self.description.max_rows,) if self.description.max_rows else ("whole",))
+        executions = [self.executions[i] for i in range(self.n_gears)]
         return {
-            "executions": sum(self.executions),
-            "executions_by_gear": dict(zip(map(str, gears), self.executions)),
+            "executions": sum(executions),
+            "executions_by_gear": dict(zip(map(str, gears), executions)),
             "rows": self.rows_run,
             "padded_rows": self.rows_padded,
             "slots": len(slots),
-            "slots_free": sum(len(device.free) for device in self.devices),
-            "device_bytes": sum(map(slots_module.charged, weights)) + sum(slot.device_bytes for slot in slots),
+            "slots_free": self.pool.count(),
+            "device_bytes": sum(map(budgets.charged, weights)) + sum(slot.device_bytes for slot in slots),
             "pinned_bytes": sum(slot.pinned_bytes for slot in slots),
             "unhealthy": self.unhealthy,
         }
 
     def _close_contexts(self):
-        cdef Device device
+        cdef DeviceSlots device
         if self.repairing:
             return
         for device in self.devices:
             device.slots = [slot for slot in device.slots if not slot.closed]
-            if not device.slots and not slots_module.abandoned(device.context):
+            if not device.slots and not device.context.abandoned_slots:
                 device.weights = None
                 device.context.close()
 
     def close(self, wait=True):
         """See InferenceSession.close."""
-        cdef Device device
+        cdef DeviceSlots device
         cdef Future future
         cdef Slot slot
         if self.closed:
@@ -791,18 +747,23 @@ cdef class Executor:
             future = None if slot.future is None else slot.future()
             if future is not None:
                 future._closing(wait)
-        with self.condition:
-            self.condition.notify_all()
         first = None
-        for device in self.devices:
-            while device.free:
+        for index in range(len(self.devices)):
+            self.pool.set_open(index, False)
+            for slot in self._free_slots(index):
                 try:
-                    device.free.pop().close()
+                    slot.close()
                 except errors.AclError as error:
                     first = first or error
+        self.pool.wake_all()
         self._close_contexts()
         if first is not None:
             raise first
+
+    def __dealloc__(self):
+        free(self.executions)
+        free(self.samples)
+        pthread_mutex_destroy(&self.sample_mutex)
 
 
 def _close_quietly(slot):
@@ -810,178 +771,3 @@ def _close_quietly(slot):
         slot.close()
     except errors.AclError:
         pass                           # its device failed before
-
-
-def _mapping(inputs):
-    if not hasattr(inputs, "keys"):
-        raise TypeError(f"expected a mapping of input name to array, got {type(inputs).__name__}")
-    return {name: inputs[name] for name in inputs.keys()}
-
-
-def whole_ms(timeout):
-    """A time limit in whole milliseconds; -1: none."""
-    if timeout is None:
-        return -1
-    if not isinstance(timeout, (int, float)) or timeout != timeout:
-        raise TypeError(f"timeout: expected seconds or None, got {timeout!r}")
-    return max(0, round(min(timeout, 1e9) * 1000))
-
-
-cdef object _bits(array):
-    """bfloat16 arrays lend no buffer: their bits do."""
-    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
-
-
-def _index(specs):
-    index = {}
-    for i, spec in enumerate(specs):
-        index[spec.full_name] = i
-        index[spec.name] = i
-    return index
-
-
-def listed(specs):
-    return ", ".join(str(spec) for spec in specs) or "none"
-
-
-@cython.final
-cdef class Part:
-    """One execution of a request."""
-
-
-@cython.final
-cdef class Future:
-    """A submitted request. It keeps its slots until result() returned or it died."""
-
-    cdef int settle(self, int64_t timeout_ms) except -1:
-        """Await the oldest part, copy its rows out and give its slot back. On an error, give the others back too."""
-        cdef Part part = self.parts[0]
-        cdef Slot slot = part.slot
-        cdef aclError rc
-        with nogil:
-            rc = slot.finish(timeout_ms)
-        if rc == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT and timeout_ms >= 0 and not slot.expired():
-            raise TimeoutError(f"no result within {timeout_ms} ms; the request is still running")
-        try:
-            if rc != 0:
-                self.executor.failed(slot, rc)
-            if part.rows == 0:
-                self.arrays = self._whole(part)
-            else:
-                self._copy_rows(part)
-        except Exception as error:     # after an interrupt result() can be asked again
-            self.error = error
-            for part in self.parts:    # the others' work ends by itself; whoever takes the slot next awaits it
-                self.executor.release(part.slot)
-            self.parts = []
-            raise
-        self.parts.pop(0)
-        self.executor.release(slot)
-        return 0
-
-    cdef int _copy_rows(self, Part part) except -1:
-        cdef Slot slot = part.slot
-        cdef Py_buffer* targets = buffers(slot.n_outputs)
-        cdef int filled = 0
-        try:
-            for array in self.arrays:
-                PyObject_GetBuffer(_bits(array), &targets[filled], PyBUF_WRITABLE)
-                filled += 1
-            with nogil:
-                copy_out(slot, part.plan, targets, part.first, part.rows)
-            if slot.sampling:
-                self.executor._sample(slot, part.plan, part.rows)
-        finally:
-            release_buffers(targets, filled)
-        return 0
-
-    def _whole(self, Part part):
-        cdef Slot slot = part.slot
-        cdef Plan* plan = &slot.plans[part.plan]
-        if isinstance(slot, RangeSlot):
-            shapes = (<RangeSlot>slot).output_shapes
-        else:
-            shapes = slot.gears[part.plan][1]
-        arrays = []
-        for i, (shape, dtype) in enumerate(zip(shapes, self.executor.output_dtypes)):
-            array = view_of(None, <char*>slot.pinned_output.ptr + plan.outputs[i].offset, shape, dtype, True)
-            if part.cut is not None:
-                array = array[tuple(map(slice, part.cut[i]))]
-            arrays.append(array.copy())
-        return arrays
-
-    def result(self, timeout=None) -> list:
-        """Wait for the outputs.
-
-        Parameters
-        ----------
-        timeout : float, optional
-            Seconds; None waits for ever (or the session's execute_timeout_ms).
-
-        Returns
-        -------
-        list of ndarray
-            As run() returns them.
-
-        Raises
-        ------
-        TimeoutError
-            Not done yet; ask again.
-        AclError
-            The device failed. CancelledError: the session was closed with wait=False.
-        """
-        limit_ms = whole_ms(timeout)
-        deadline = None if limit_ms < 0 else time.monotonic() + limit_ms / 1000
-        if not self.lock.acquire(timeout=-1 if limit_ms < 0 else min(limit_ms / 1000, threading.TIMEOUT_MAX)):
-            raise TimeoutError(f"no result within {timeout} s; another thread is waiting for it")
-        try:
-            while self.parts:
-                refuse_fork()
-                left = -1 if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
-                self.settle(left)
-            if self.error is not None:
-                raise self.error
-            return self.arrays if self.wanted is None else [self.arrays[i] for i in self.wanted]
-        finally:
-            self.lock.release()
-
-    def exception(self, timeout=None):
-        """The error of the request, None when it has none; waits as result() does."""
-        try:
-            self.result(timeout)
-        except Exception as error:
-            if error is self.error:
-                return error
-            raise
-        return None
-
-    def done(self) -> bool:
-        """Whether result() would return at once. Does not block."""
-        cdef Part part
-        return all(part.slot.done() for part in list(self.parts))
-
-    def _closing(self, wait):
-        """The session is being closed: get the result now, or give it up (unless a thread is waiting for it)."""
-        cdef Part part
-        if not self.lock.acquire(blocking=wait):
-            return
-        try:
-            if wait:
-                try:
-                    while self.parts:
-                        self.settle(-1)
-                except errors.AclError:
-                    pass               # result() raises it
-            elif self.parts:
-                self.error = concurrent.futures.CancelledError(f"the session of {self.executor.path} was closed")
-                parts, self.parts = self.parts, []
-                for part in parts:
-                    self.executor.release(part.slot)
-        finally:
-            self.lock.release()
-
-    def __dealloc__(self):
-        cdef Part part
-        if self.parts and usable():
-            for part in self.parts:
-                self.executor.release(part.slot)

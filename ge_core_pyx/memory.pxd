@@ -19,4 +19,13 @@ cdef class PinnedBuffer(Memory):
     pass
 
 
-cdef size_t padded(size_t nbytes) noexcept nogil
+cdef class HostRegistration:
+    cdef Py_buffer view
+    cdef bint pinned, held
+    cdef tuple span
+    cdef list contexts, ranges
+
+    cdef void _release(self) noexcept
+
+
+cpdef size_t padded(size_t nbytes) noexcept nogil

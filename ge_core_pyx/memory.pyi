@@ -1,3 +1,7 @@
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
 from ge_core_pyx.device import Context
 
 class Memory:
@@ -14,3 +18,15 @@ class DeviceBuffer(Memory):
 
 class PinnedBuffer(Memory):
     def __init__(self, context: Context, nbytes: int) -> None: ...
+
+class HostRegistration:
+    def __init__(self, contexts: Sequence[Context], array: Any, ranges: list[tuple[int, int]]) -> None: ...
+    @property
+    def direct(self) -> bool: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> HostRegistration: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+def padded(nbytes: int) -> int: ...

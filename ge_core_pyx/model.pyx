@@ -475,7 +475,7 @@ cdef class Model:
         return rc
 
     def close(self):
-        """Unload and give work memory back; nothing of it may be queued. Again: nothing happens.
+        """Unload and give work memory back; nothing of it may be queued. Calling it again does nothing.
 
         Weight memory goes with the last load that shares it.
         """

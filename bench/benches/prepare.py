@@ -21,7 +21,7 @@ from bench.models.presets import GEARS, Case, UnavailableError
 from bench.paths.clients import RegionError
 from bench.report.build import UnreadableError
 from bench.served.server import DifferentDeviceError, ModelRefusedError
-from ge_core.compiler.atc import AtcError, CompileError
+from ge_core.compiler import AtcError, CompileError
 from ge_core.server.tritonserver import ServerError
 from ge_core_pyx.errors import AclError, AclLoadError, ModelFileError, UnsupportedError
 

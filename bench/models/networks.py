@@ -16,7 +16,7 @@ import numpy as np
 import ge_core
 from bench.models import presets
 from bench.models.presets import ROWS, Case, UnavailableError
-from ge_core.compiler.compile import compile_model
+from ge_core.compiler import compile_model
 from ge_core_pyx import model as om_model
 
 OPSET = 17

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import ge_core
-from ge_core.compiler.compile import compile_model
+from ge_core.compiler import compile_model
 from ge_core_pyx import model
 from ge_core_pyx import om as om_file
 

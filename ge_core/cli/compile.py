@@ -25,7 +25,7 @@ def _help_text() -> str:
     from ge_core.compiler import atc
 
     lines = [_HELP, "Options for the cpu runtime:"]
-    lines += [f"  --{name:22}{row.why}" for name, row in atc.OPTIONS.items() if row.treatment == atc.HONOURED]
+    lines += [f"  --{name:22}{row.help}" for name, row in atc.OPTIONS.items() if row.treatment == atc.HONOURED]
     for treatment, title in ((atc.IGNORED, "Accepted, without effect:"), (atc.REFUSED, "Refused, with the reason:")):
         lines += ["", title]
         names = sorted(name for name, row in atc.OPTIONS.items() if row.treatment == treatment)
@@ -45,20 +45,17 @@ def _help_text() -> str:
 )
 def compile(context: typer.Context) -> None:
     """Compile ONNX to om with ATC's options (`ge-core compile --help` lists them)."""
-    from ge_core.compiler import atc
-    from ge_core.compiler.compile import compile_model
+    from ge_core.compiler import AtcError, atc, compile_model
 
     if not context.args or set(context.args) & {"-h", "--help", "--h"}:
         print(_help_text())
         raise typer.Exit(0 if context.args else 1)
     options = atc.parse_arguments(context.args)
-    for name in ("model", "output"):
-        if not options.get(name):
-            raise atc.CompileError(f"--{name} is missing; for example: --model=model.onnx --output=model")
+    atc.require_model_and_output(options)
     model, output, runtime = options.pop("model"), options.pop("output"), options.pop("runtime", None)
     try:
         compiled = compile_model(model, output, runtime=runtime, report=print, **options)
-    except atc.AtcError as error:
+    except AtcError as error:
         print(error)
         raise typer.Exit(error.exit_code) from None
     if compiled.manifest is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ge_core.compiler.manifest import input_shapes
 from ge_core_pyx import dtypes
 
 _BASIS = np.uint32(0x811C9DC5)
@@ -45,22 +46,25 @@ def run(manifest: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     rows = gear_rows(manifest)[gear]
     state = states(arrays, rows)
     return {
-        tensor["name"]: output(state, number, _shape(tensor, gear), tensor["dtype"])
+        tensor["name"]: output(state, number, _output_shape(tensor, gear), tensor["dtype"])
         for number, tensor in enumerate(manifest["outputs"])
     }
 
 
 def gear_rows(manifest: Mapping[str, Any]) -> list[int]:
-    """Rows of each gear, one entry for a static model: the batch of batch gears, else dim 0 where all tensors agree."""
+    """Rows of each gear; one entry for a static model.
+
+    The rows of a batch gear are its batch. Those of other gears are dim 0 where it is the same in all tensors, else 1.
+    """
     gears = manifest["gears"]
     if gears and gears["kind"] == "batch":
         return list(gears["values"])
-    found = []
-    for gear in range(len(gears["values"]) if gears else 1):
-        shapes = [*_input_shapes(manifest, gear), *(_shape(tensor, gear) for tensor in manifest["outputs"])]
-        first = {shape[0] if len(shape) else 0 for shape in shapes}
-        found.append(first.pop() if len(first) == 1 and 0 not in first else 1)
-    return found
+    rows = []
+    for gear, shapes in enumerate(input_shapes(manifest)):
+        outputs = [_output_shape(tensor, gear) for tensor in manifest["outputs"]]
+        first = {shape[0] if len(shape) else 0 for shape in [*shapes, *outputs]}
+        rows.append(first.pop() if len(first) == 1 and 0 not in first else 1)
+    return rows
 
 
 def states(inputs: Sequence[np.ndarray], rows: int) -> np.ndarray:
@@ -79,12 +83,12 @@ def states(inputs: Sequence[np.ndarray], rows: int) -> np.ndarray:
     seed = np.zeros(rows, np.uint32)
     for array in inputs:
         own = array.ndim > 0 and array.shape[0] == rows
-        parts = rows if own else 1
-        nbytes = array.nbytes // parts
+        count = rows if own else 1
+        nbytes = array.nbytes // count
         blocks = -(-nbytes // (4 * _LANES))
-        padded = np.zeros((parts, blocks * 4 * _LANES), np.uint8)
-        padded[:, :nbytes] = np.frombuffer(array.data if array.nbytes else b"", np.uint8).reshape(parts, nbytes)
-        words = padded.view("<u4").reshape(parts, blocks, _LANES)
+        padded = np.zeros((count, blocks * 4 * _LANES), np.uint8)
+        padded[:, :nbytes] = np.frombuffer(array.data if array.nbytes else b"", np.uint8).reshape(count, nbytes)
+        words = padded.view("<u4").reshape(count, blocks, _LANES)
         lanes = _BASIS ^ np.arange(_LANES, dtype=np.uint32) ^ seed[:, None]
         for block in range(blocks):
             np.bitwise_xor(lanes, words[:, block], out=lanes)
@@ -149,25 +153,13 @@ def _convert(m: np.ndarray, dtype: str) -> np.ndarray:
     return m.astype(dtype)
 
 
-def _shape(tensor: Mapping[str, Any], gear: int) -> Sequence[int]:
+def _output_shape(tensor: Mapping[str, Any], gear: int) -> Sequence[int]:
     return tensor["gear_shapes"][gear] if "gear_shapes" in tensor else tensor["shape"]
 
 
-def _input_shapes(manifest: Mapping[str, Any], gear: int) -> list[list[int]]:
-    gears = manifest["gears"]
-    value = gears["values"][gear] if gears else []
-    numbers = [value] if isinstance(value, int) else list(value)
-    shapes = []
-    for tensor in manifest["inputs"]:
-        left = numbers if gears and gears["kind"] == "dims" else list(numbers)
-        shapes.append([left.pop(0) if dim == -1 else dim for dim in tensor["shape"]])
-    return shapes
-
-
 def _find_gear(manifest: Mapping[str, Any], shapes: list[tuple[int, ...]]) -> int:
-    gears = len(manifest["gears"]["values"]) if manifest["gears"] else 1
-    for gear in range(gears):
-        if [tuple(shape) for shape in _input_shapes(manifest, gear)] == shapes:
+    known = input_shapes(manifest)
+    for gear, expected in enumerate(known):
+        if [tuple(shape) for shape in expected] == shapes:
             return gear
-    known = "; ".join(str(_input_shapes(manifest, gear)) for gear in range(gears))
-    raise ValueError(f"expected input shapes of one gear ({known}), got {shapes}")
+    raise ValueError(f"expected input shapes of one gear ({'; '.join(map(str, known))}), got {shapes}")

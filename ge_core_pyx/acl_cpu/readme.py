@@ -10,10 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ge_core_pyx.abi import xlist
+
 HERE = Path(__file__).parent
 MARK = re.compile(r"(?:ACL_CPU_ENTRY(?:_OR)?\(|(?:enter|count_call)\(k_)(\w+)[^\n]*\);(?:\s*// approximate: ([^\n]*))?")
 GETTER = re.compile(r"^EXCEPTION_GETTER\((\w+),", re.M)
-ROW = re.compile(r"X\((V8|V9), (RT|MDL), (.+?), (acl\w+), \(")
 AREAS = {
     "rt/device.cpp": "The process, devices, contexts",
     "rt/stream.cpp": "Streams",
@@ -52,12 +53,6 @@ This part is written by `readme.py`, from the sources and the built libraries.
 """
 
 
-def entry_points():
-    """name → (release, library), in the header's order."""
-    text = (HERE.parent / "abi/acl_abi.h").read_text()
-    return {name: (release, library) for release, library, _, name in ROW.findall(text)}
-
-
 def weak_symbols():
     names = set()
     for path in (HERE / "lib/9").glob("libacl_*.so"):
@@ -79,31 +74,31 @@ def implemented():
 
 
 def entry_point_tables():
-    rows, weak, marked = entry_points(), weak_symbols(), implemented()
+    rows, weak, marked = {row.name: row for row in xlist.functions()}, weak_symbols(), implemented()
     if set(rows) - weak != set(marked):
         raise SystemExit(
             f"built and marked entry points differ: {sorted((set(rows) - weak) ^ set(marked))}; build first"
         )
     code = re.search(r"aclError code = (ACL_\w+)\);", (HERE / "rt/runtime.h").read_text()).group(1)
-    code = re.search(rf"X\({code}, (\d+)\)", (HERE.parent / "abi/acl_abi.h").read_text()).group(1)
+    code = xlist.error_codes()[code]
     approximate = sum(note is not None for _, note in marked.values())
     counts = {"total": len(rows), "approximate": approximate, "absent": len(weak)}
     counts["faithful"] = len(marked) - approximate
     lines = [BEGIN + INTRODUCTION.format(code=code, **counts)]
     for area in AREAS.values():
         lines += [f"### {area}\n", "| entry point | | note |", "|---|---|---|"]
-        for name, (release, _) in rows.items():
+        for name, row in rows.items():
             if name in marked and marked[name][0] == area:
                 note = marked[name][1]
                 kind = "approximate" if note else "faithful"
-                lines.append(f"| `{name}`{' 9' if release == 'V9' else ''} | {kind} | {note or ''} |")
+                lines.append(f"| `{name}`{' 9' if row.release == 'V9' else ''} | {kind} | {note or ''} |")
         lines.append("")
     lines += ["### Absent\n", "| | entry points |", "|---|---|"]
     left = [name for name in rows if name in weak]
     for family, pattern in ABSENT.items():
         names = [name for name in left if re.match(pattern, name)]
         left = [name for name in left if name not in names]
-        listed = ", ".join(f"`{name}`{' 9' if rows[name][0] == 'V9' else ''}" for name in names)
+        listed = ", ".join(f"`{name}`{' 9' if rows[name].release == 'V9' else ''}" for name in names)
         lines.append(f"| {family} | {listed} |")
     return "\n".join(lines) + "\n"
 

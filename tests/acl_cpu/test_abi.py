@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ge_core_pyx.abi import xlist
+
 ROOT = Path(__file__).parents[2]
 HEADER = ROOT / "ge_core_pyx/abi/acl_abi.h"
 RECORD = Path(os.environ.get("GE_CORE_ABI_JSON", ROOT.parent / "shared/facts/acl-abi.json"))
-ROW = re.compile(r"X\((V8|V9), (RT|MDL), (.+?), (acl\w+), \((.*)\)\)")
 
 needs_record = pytest.mark.skipif(not RECORD.is_file(), reason=f"{RECORD.name} is not given")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -24,12 +25,6 @@ needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C com
 @pytest.fixture(scope="module")
 def record():
     return json.loads(RECORD.read_text())
-
-
-def rows():
-    return {
-        name: (release, library, ret, args) for release, library, ret, name, args in ROW.findall(HEADER.read_text())
-    }
 
 
 def run_c(tmp_path, body):
@@ -48,7 +43,7 @@ def test_every_exported_core_function_is_listed_and_no_other(record):
         for f in record["functions"]
         if f["core"] and f["exported_by_newest"]
     }
-    assert {name: row[:2] for name, row in rows().items()} == wanted
+    assert {row.name: (row.release, row.library) for row in xlist.functions()} == wanted
     assert len(wanted) == 402
 
 
@@ -57,7 +52,7 @@ def test_every_exported_core_function_is_listed_and_no_other(record):
 def test_prototypes_are_the_recorded_ones(record, tmp_path):
     known = {f["name"]: f for f in record["functions"]}
     checks = []
-    for name in rows():
+    for name in (row.name for row in xlist.functions()):
         entry = known[name]
         types = [parameter["type"] for parameter in entry["params"]]
         # An array parameter is a pointer: "int64_t [][2]" → int64_t (*)[2].
@@ -81,7 +76,8 @@ def test_enums_constants_and_errors_have_the_recorded_values(record, tmp_path):
         if re.search(rf"}} {enum};", text):
             values |= members
             values[f"sizeof({enum})"] = 4
-    values |= {name: code for name, code in record["errors"].items() if f"X({name}, " in text}
+    listed = xlist.error_codes()
+    values |= {name: code for name, code in record["errors"].items() if name in listed}
     assert {name for name, code in record["errors"].items() if code} <= set(values)
     for name, value in record["defines"].items():
         if re.search(rf"#define {name}\b", text) and isinstance(value, int):
@@ -122,3 +118,11 @@ def test_a_wrong_value_would_be_seen(tmp_path):
     """The negative control: the program above does print what the compiler computed."""
     out = run_c(tmp_path, 'int main(void) { printf("%d %zu\\n", ACL_BF16, sizeof(aclmdlIODims)); }')
     assert out.split() == ["27", "1160"]
+
+
+def test_lists_that_are_not_there_or_have_other_fields_are_refused():
+    assert len(xlist.functions()) == 402 and "aclInit" in xlist.called_functions()
+    with pytest.raises(ValueError, match=r"acl_abi\.h has no X-list ACL_NOTHING"):
+        xlist.rows("acl_abi.h", "ACL_NOTHING", 1)
+    with pytest.raises(ValueError, match=r"ACL_ERRORS: expected 3 fields, got X\(ACL_ERROR_INVALID_PARAM, 100000\)"):
+        xlist.rows("acl_abi.h", "ACL_ERRORS", 3)

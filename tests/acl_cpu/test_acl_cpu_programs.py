@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ge_core.compiler import compile as compiler
+from ge_core.compiler import compile_model
 from ge_core_pyx import locate
+from ge_core_pyx.abi import xlist
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/acl_cpu/programs"
-ROW = re.compile(r"X\((V8|V9), (RT|MDL), .*?, (acl\w+), \(")
 HOOKS = {"acl_cpu_counter", "acl_cpu_counters_json", "acl_cpu_fail", "acl_cpu_inject", "acl_cpu_reset_counters"}
 LINKS = {
     "8.1": ("8.1", ["-lascendcl"]),
@@ -59,8 +59,7 @@ def exported(library):
 
 
 def rows(releases, libraries):
-    text = (ROOT / "ge_core_pyx/abi/acl_abi.h").read_text()
-    return {name for release, library, name in ROW.findall(text) if release in releases and library in libraries}
+    return {row.name for row in xlist.functions() if row.release in releases and row.library in libraries}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def classifier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "classifier.onnx")
-    compiler.compile_model(folder / "classifier.onnx", folder / "classifier.om", runtime="cpu")
+    compile_model(folder / "classifier.onnx", folder / "classifier.om", runtime="cpu")
     image = rng.normal(size=(1, 3, 32, 32)).astype("f4")
     (folder / "image").write_bytes(image.tobytes())
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

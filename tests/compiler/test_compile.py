@@ -13,9 +13,7 @@ from onnx import TensorProto, helper
 from protos import I64, LLAMA, F, conv, linear, model, tensor, tokens
 
 from ge_core import InferenceSession
-from ge_core.compiler import atc
-from ge_core.compiler.atc import CompileError
-from ge_core.compiler.compile import AtcError, compile_model
+from ge_core.compiler import AtcError, CompileError, atc, compile_model
 from ge_core_pyx import om
 from ge_core_pyx.errors import ModelFileError, UnsupportedError
 
@@ -551,7 +549,7 @@ def test_command_lines_that_cannot_be_read(line, text):
 
 def test_every_option_has_a_treatment_and_a_reason():
     assert {row.treatment for row in atc.OPTIONS.values()} == {atc.HONOURED, atc.IGNORED, atc.REFUSED}
-    assert all(row.why for row in atc.OPTIONS.values())
+    assert all(row.help for row in atc.OPTIONS.values())
 
 
 def test_options_without_effect_are_noted_once(workshop):

@@ -337,10 +337,17 @@ def test_onnx_goes_with_the_kind(folder):
 def test_a_failed_write_leaves_what_was_there(folder, monkeypatch):
     om.write(folder / "m.om", MANIFEST, ONNX)
     before = (folder / "m.om").read_bytes()
-    monkeypatch.setattr(om, "_pack_header", lambda *_: 1 / 0)
+    monkeypatch.setattr(zlib, "crc32", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        om.write(folder / "m.om", SYNTHETIC)
+        om.write(folder / "m.om", MANIFEST, ONNX)
     assert (folder / "m.om").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["m.om"]
+
+
+def test_a_file_that_cannot_take_its_place_is_removed(folder):
+    (folder / "m.om").mkdir()
+    with pytest.raises(IsADirectoryError):
+        om.write(folder / "m.om", SYNTHETIC)
     assert [path.name for path in folder.iterdir()] == ["m.om"]
 
 

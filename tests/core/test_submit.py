@@ -364,7 +364,7 @@ def test_a_plan_by_time_uses_the_cheapest_gears(om):
 
 
 @pytest.mark.parametrize(
-    ("gears", "times", "rows", "parts"),
+    ("gears", "times", "rows", "sizes"),
     [
         ([1, 4, 8], [10, 11, 22], 5, [4, 1]),
         ([1, 4, 8], [10, 11, 12], 5, [5]),
@@ -373,8 +373,8 @@ def test_a_plan_by_time_uses_the_cheapest_gears(om):
         ([8], [1], 3, [3]),
     ],
 )
-def test_cuts(gears, times, rows, parts):
-    assert batching.cuts(gears, times)[rows] == parts
+def test_split_tables(gears, times, rows, sizes):
+    assert batching.split_table(gears, times)[rows] == sizes
 
 
 def test_registered_memory_is_read_in_place(stand_in, om):

@@ -30,7 +30,7 @@ from tritonclient.utils import InferenceServerException
 
 import ge_core
 from bench.models import presets
-from ge_core.compiler.compile import compile_model
+from ge_core.compiler import compile_model
 from ge_core.server import tritonserver
 from ge_core.server.tritonserver import ServerError, TritonServer
 

@@ -239,7 +239,7 @@ def write_graphs(folder, runtime):
     import onnx
     from onnx import helper, numpy_helper
 
-    from ge_core.compiler.compile import compile_model
+    from ge_core.compiler import compile_model
 
     for name in GRAPHS:
         nodes, constants, options = graph_of(name)

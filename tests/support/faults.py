@@ -7,7 +7,6 @@ import contextlib
 import faulthandler
 import gc
 import json
-import re
 import sys
 import tempfile
 import threading
@@ -25,10 +24,10 @@ import ge_core
 from ge_core.compiler import synthetic
 from ge_core.engine import engine_of
 from ge_core_pyx import acl, device, errors, om, slot
+from ge_core_pyx.abi import xlist
 
-ABI = Path(__file__).parents[2] / "ge_core_pyx/abi"
-ENTRIES = re.findall(r"^  X\((acl\w+)\)", (ABI / "acl_table.h").read_text(), re.MULTILINE)
-CODED = frozenset(re.findall(r"X\(V\d, \w+, aclError, (acl\w+), \(", (ABI / "acl_abi.h").read_text()))
+ENTRIES = xlist.called_functions()
+CODED = frozenset(row.name for row in xlist.functions() if row.result == "aclError")
 # Called once per process: when the runtime opens, and by the watchdog just before it ends the process.
 ONCE = ("aclInit", "aclrtGetDeviceCount", "aclrtGetSocName", "aclrtSynchronizeDeviceWithTimeout")
 # Called after the other has failed.

@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from ge_core.compiler.compile import compile_model
+from ge_core.compiler import compile_model
 from ge_core_pyx import dtypes
 
 
@@ -41,23 +41,6 @@ def random_array(rng, dtype, shape):
     if dtype.startswith(("int", "uint")):
         return rng.integers(0, 10, shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
-
-
-def elementwise(folder, dtype, trailing, batch=None, static=None):
-    """Two inputs, two outputs, of any rank: y = a + b (Xor for bool), z = [y, y] along the last axis."""
-    first = static if static else "n"
-    shape = [first, *trailing]
-    doubled = [first, *trailing[:-1], trailing[-1] * 2]
-    nodes = [
-        helper.make_node("Xor" if dtype == "bool" else "Add", ["a", "b"], ["y"], "sum"),
-        helper.make_node("Concat", ["y", "y"], ["z"], "twice", axis=len(trailing)),
-    ]
-    text = ",".join(map(str, trailing))
-    options = {}
-    if batch:
-        options = {"input_shape": f"a:-1,{text};b:-1,{text}", "dynamic_batch_size": ",".join(map(str, batch))}
-    tensors = [("a", dtype, shape), ("b", dtype, shape)]
-    return Graph(folder, nodes, tensors, [("y", dtype, shape), ("z", dtype, doubled)], **options)
 
 
 def convolution(folder, gears=None, ranges=None, images=1):

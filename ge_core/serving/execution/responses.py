@@ -78,7 +78,7 @@ class Reply:
 
     def gets_of(self, part) -> list:
         """For `Batch.collect`, when a part of a batch is a part of the answer."""
-        return [(index, target, part.row, part.count, part.start) for index, target, *_ in self.gets]
+        return [(index, target, part.row, part.rows, part.start) for index, target, *_ in self.gets]
 
 
 class Answers:

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from ge_core.batching import Part, groups, plan, plan_by_cuts, trailing
+from ge_core.batching import RowSlice, group_gears, plan, plan_by_split_table, trailing_shapes
 from ge_core.engine import engine_of
 from ge_core.serving import model_config
 from ge_core.serving.execution.requests import Reader
@@ -44,7 +44,7 @@ class Flight:
 
     work = None  # a Batch, a Future, or the error that kept it from starting
 
-    def __init__(self, rows: int, parts: Sequence[tuple[Answer, Part]], gear: int | None = -1):
+    def __init__(self, rows: int, parts: Sequence[tuple[Answer, RowSlice]], gear: int | None = -1):
         self.rows, self.parts = rows, parts
         self.gear = gear  # which one; -1: by rows; None: of a whole request whose answer has a shape known only later
         self.live = parts  # without those of requests that need no answer any more
@@ -99,7 +99,7 @@ class ServedModel:
         """Gears by trailing shape, for a model that is cut by rows because its configuration says so."""
         outputs = [spec.name for spec in session.description.outputs]
         try:
-            found = groups(self._shapes, outputs)
+            found = group_gears(self._shapes, outputs)
         except ValueError as error:
             raise model_config.ConfigError(f"max_batch_size above 0: {error}; use max_batch_size: 0") from None
         loose = [name for name in outputs if session.output_axes and 0 not in session.output_axes.get(name, ())]
@@ -210,11 +210,11 @@ class ServedModel:
             return self._plan_shapes(answers)
         cuts = self._engine.split_table
         if len(answers) == 1 and answers[0].rows <= self._gears[-1] and cuts is None:
-            return [Flight(answer.rows, ((answer, Part(0, 0, 0, answer.rows)),)) for answer in answers]
+            return [Flight(answer.rows, ((answer, RowSlice(0, 0, 0, answer.rows)),)) for answer in answers]
         rows = [answer.rows for answer in answers]
-        executions = plan(rows, self._gears) if cuts is None else plan_by_cuts(rows, self._gears, cuts)
+        executions = plan(rows, self._gears) if cuts is None else plan_by_split_table(rows, self._gears, cuts)
         return [
-            Flight(execution.rows, [(answers[part.request], part) for part in execution.parts])
+            Flight(execution.rows, [(answers[part.request], part) for part in execution.slices])
             for execution in executions
         ]
 
@@ -223,18 +223,18 @@ class ServedModel:
         flights, together = [], {}
         for answer in answers:
             shapes = answer.feed.shapes
-            if group := self._groups.get(trailing(shapes)):
+            if group := self._groups.get(trailing_shapes(shapes)):
                 answer.shapes = group.output_shapes(answer.rows)
                 together.setdefault(id(group), (group, []))[1].append(answer)
             else:
                 gear, answer.rows = self._gear_of.get(shapes), 0
                 if gear is not None:
                     answer.shapes = self._shapes[gear][1]
-                flights.append(Flight(0, ((answer, Part(0, 0, 0, 0)),), gear))
+                flights.append(Flight(0, ((answer, RowSlice(0, 0, 0, 0)),), gear))
         for group, members in together.values():
             for execution in plan([answer.rows for answer in members], group.rows):
                 gear = group.gears[group.rows.index(execution.gear)]
-                parts = [(members[part.request], part) for part in execution.parts]
+                parts = [(members[part.request], part) for part in execution.slices]
                 flights.append(Flight(execution.rows, parts, gear))
         return flights
 
@@ -249,7 +249,7 @@ class ServedModel:
                 ((answer, _),) = flight.live
                 flight.work = self._engine.submit(answer.feed)
                 return flight
-            puts = [(answer.feed, part.row, part.start, part.count) for answer, part in flight.live]
+            puts = [(answer.feed, part.row, part.start, part.rows) for answer, part in flight.live]
             flight.work = self._engine.launch(flight.rows, puts, flight.gear)
             self._prepare(flight)
         except Exception as error:
@@ -269,7 +269,7 @@ class ServedModel:
             flight.live, flight.rows = [], 0
             for answer, part in live:
                 flight.live.append((answer, part._replace(row=flight.rows)))
-                flight.rows += part.count
+                flight.rows += part.rows
 
     def _prepare(self, flight: Flight):
         for answer, _ in flight.live:

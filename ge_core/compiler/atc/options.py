@@ -1,39 +1,15 @@
-"""ATC's command line: its options and what the CPU runtime does with each, its rules on shapes, and ATC itself."""
+"""ATC's command line: its options, and what the compiler for the CPU runtime does with each of them."""
 
 from __future__ import annotations
 
 import difflib
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
-from ge_core_pyx.errors import UnsupportedError
+from ge_core.compiler.errors import CompileError
 
 DEFAULT_SOC = "Ascend910B3"
-
-Dim = int | tuple[int, int]  # a number, -1 (unknown), or (lower, upper)
-Shape = list[Dim]
-_Dim = TypeVar("_Dim", int, Dim)
-
-
-class CompileError(ValueError):
-    """Options or a model that cannot be compiled; the message says what was expected, what came and what to do."""
-
-
-class AtcError(RuntimeError):
-    """ATC ended with `exit_code`; its own output has the reason."""
-
-    def __init__(self, exit_code: int):
-        super().__init__(exit_code)
-        self.exit_code = exit_code
-
-    def __str__(self):
-        return f"atc failed with exit code {self.exit_code}; its messages are above"
-
 
 HONOURED = "honoured"
 IGNORED = "ignored"
@@ -42,12 +18,23 @@ REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Option:
-    """What the CPU runtime does with one of ATC's options: `why` is the help text or the reason."""
+    """What the CPU runtime does with one of ATC's options.
+
+    Attributes
+    ----------
+    treatment : {HONOURED, IGNORED, REFUSED}
+    help : str
+        Of an honoured option the values it takes; of another one the reason why it has no effect or is refused.
+    choices : tuple of str
+        The only values it takes; empty when any value will do.
+    harmless : tuple of str
+        Values of a refused option that are accepted, because they change nothing.
+    """
 
     treatment: str
-    why: str
+    help: str
     choices: tuple[str, ...] = ()
-    harmless: tuple[str, ...] = ()  # values of a refused option that change nothing
+    harmless: tuple[str, ...] = ()
 
 
 _COMPUTES = "the cpu runtime computes in the types of the graph"
@@ -139,7 +126,6 @@ _MODES = {
     "6": "om information: use `ge-core inspect MODEL`",
     "30": "an exeom: it exists for one embedded SoC only",
 }
-GEAR_OPTIONS = {"dynamic_batch_size": "batch", "dynamic_image_size": "image_size", "dynamic_dims": "dims"}
 OUTPUT_TYPES = {
     "FP32": "float32",
     "FP16": "float16",
@@ -196,7 +182,19 @@ def parse_arguments(arguments: Sequence[str], *, extra: Sequence[str] = ()) -> d
 
 
 def check_options(options: Mapping[str, str]) -> list[str]:
-    """Refuses what the CPU runtime cannot do; returns the notes about what has no effect."""
+    """Check the options of a compilation for the CPU runtime.
+
+    Returns
+    -------
+    list of str
+        One note for each option that has no effect.
+
+    Raises
+    ------
+    CompileError
+        An option that ATC does not have, that the CPU runtime refuses, or with a value that it does not take; a missing
+        --model or --output.
+    """
     notes = []
     for name, value in options.items():
         option = OPTIONS.get(name)
@@ -206,185 +204,21 @@ def check_options(options: Mapping[str, str]) -> list[str]:
             raise CompileError(f"--{name}: unknown option; {advice}")
         harmless = option.harmless and all(part in option.harmless for part in value.lower().split(","))
         if option.treatment == REFUSED and not harmless:
-            raise CompileError(f"--{name} is not supported by the cpu runtime: {option.why}")
+            raise CompileError(f"--{name} is not supported by the cpu runtime: {option.help}")
         if option.choices and value not in option.choices:
             raise CompileError(f"--{name}: expected one of {', '.join(option.choices)}, got {value!r}")
         if option.treatment == IGNORED:
-            notes.append(f"--{name} has no effect: {option.why}")
+            notes.append(f"--{name} has no effect: {option.help}")
     if (mode := options.get("mode", "0")) != "0":
         raise CompileError(f"--mode={mode} is not supported by the cpu runtime: {_MODES.get(mode, 'no such mode')}")
     if "precision_mode" in options and "precision_mode_v2" in options:
         raise CompileError("--precision_mode and --precision_mode_v2 exclude each other; give one of them")
-    for name in ("model", "output"):
-        if not options.get(name):
-            raise CompileError(f"--{name} is missing; for example: --model=model.onnx --output=model")
+    require_model_and_output(options)
     return notes
 
 
-def output_path(text: str) -> Path:
-    path = Path(text)
-    try:
-        if text.endswith("/") or path.is_dir():
-            raise CompileError(
-                f"--output={text}: expected the path of a file, got a folder; add a name: {path / 'model'}"
-            )
-        if not path.parent.is_dir():
-            raise CompileError(f"--output={text}: the folder {path.parent} does not exist; create it first")
-    except OSError as error:
-        raise CompileError(f"--output={text}: cannot be a path: {error.strerror}") from None
-    return path if path.suffix == ".om" else path.with_name(path.name + ".om")
-
-
-def run_atc(options: Mapping[str, str]) -> Path:
-    """Run CANN's atc with these options, its output on ours; returns the path of the om.
-
-    Raises
-    ------
-    UnsupportedError
-        There is no atc on PATH.
-    AtcError
-        It ended with another exit code than 0.
-    """
+def require_model_and_output(options: Mapping[str, str]) -> None:
+    """Raise a CompileError when --model or --output is missing or empty."""
     for name in ("model", "output"):
         if not options.get(name):
             raise CompileError(f"--{name} is missing; for example: --model=model.onnx --output=model")
-    atc = shutil.which("atc")
-    if atc is None:
-        raise UnsupportedError(
-            "runtime npu: expected ATC on PATH, found none; source CANN's set_env.sh, or compile for the CPU "
-            "implementation of AscendCL with --runtime=cpu or GE_CORE_RUNTIME=cpu"
-        )
-    path = output_path(options["output"])
-    arguments = {"framework": "5", **options, "output": str(path.with_suffix(""))}
-    code = subprocess.run([atc, *(f"--{name}={value}" for name, value in arguments.items())], check=False).returncode
-    if code != 0:
-        raise AtcError(code)
-    return path
-
-
-# --- shapes and gears -------------------------------------------------------------------------------------------------
-
-
-def parse_input_shape(text: str) -> dict[str, Shape] | list[Shape]:
-    """Read the value of --input_shape.
-
-    Parameters
-    ----------
-    text : str
-        ``"a:1,3,224,224;b:1~10,-1;s:"``; names end at the last colon. Without names: shapes in the order of inputs.
-
-    Returns
-    -------
-    dict of str to shape, or list of shapes
-        A dim is a number >= 0, -1 for unknown, or (lower, upper) with upper -1 for no limit.
-    """
-    parts = [part.strip() for part in text.split(";")]
-    while parts and not parts[-1]:
-        parts.pop()
-    if not parts:
-        raise CompileError('--input_shape: expected "name:1,3,224,224;...", got nothing')
-    if not any(":" in part for part in parts):
-        return [_parse_dims(part, part) for part in parts]
-    shapes: dict[str, Shape] = {}
-    for part in parts:
-        name, colon, dims = part.rpartition(":")
-        name = name.strip()
-        if not colon or not name:
-            raise CompileError(f'--input_shape: expected "name:1,3,224,224", got {part!r}')
-        if name in shapes:
-            raise CompileError(f"--input_shape: input {name!r} is given twice; keep one")
-        shapes[name] = _parse_dims(dims, part)
-    return shapes
-
-
-def _parse_dims(dims: str, part: str) -> Shape:
-    return [_parse_dim(dim.strip(), part) for dim in dims.split(",")] if dims.strip() else []
-
-
-def _parse_dim(text: str, part: str) -> Dim:
-    if re.fullmatch(r"\d{1,18}|-1", text):
-        return int(text)
-    bounds = re.fullmatch(r"(\d{1,18})\s*~\s*(\d{1,18}|-1)", text)
-    if bounds is None:
-        raise CompileError(f"--input_shape: expected numbers >= 0, -1 or ranges like 1~10, got {text!r} in {part!r}")
-    lower, upper = int(bounds[1]), int(bounds[2])
-    if upper != -1 and lower > upper:
-        raise CompileError(f"--input_shape: expected a range with lower <= upper, got {text!r} in {part!r}")
-    return lower if lower == upper else (lower, upper)
-
-
-def parse_gears(option: str, text: str) -> list[tuple[int, ...]]:
-    rows = text.split("," if option == "dynamic_batch_size" else ";")
-    if rows and not rows[-1].strip():
-        rows.pop()
-    gears = []
-    for row in rows:
-        if not re.fullmatch(r"\s*\d{1,18}\s*(,\s*\d{1,18}\s*)*", row):
-            sample = {"dynamic_batch_size": "1,2,4,8", "dynamic_image_size": "224,224;448,448"}.get(
-                option, "1,128;4,384"
-            )
-            raise CompileError(f'--{option}: expected numbers as in "{sample}", got {text!r}')
-        gears.append(tuple(int(number) for number in row.split(",")))
-    return gears
-
-
-def check_gears(option: str, gears: Sequence[tuple[int, ...]], soc: str) -> None:
-    most = 256 if soc.startswith("Ascend950") else 100
-    if not 2 <= len(gears) <= most:
-        advice = "; for one size, write it into the shape" if len(gears) < 2 else ""
-        raise CompileError(f"--{option}: expected 2 to {most} gears, got {len(gears)}{advice}")
-    for gear in gears:
-        if any(number < 1 for number in gear):
-            raise CompileError(f"--{option}: expected numbers >= 1, got {gear_text(gear)}")
-    if len(set(gears)) < len(gears):
-        twice = next(gear for gear in gears if gears.count(gear) > 1)
-        raise CompileError(f"--{option}: expected every gear once, got {gear_text(twice)} twice")
-
-
-def check_placement(option: str, gears: Sequence[tuple[int, ...]], shapes: Mapping[str, Shape]) -> None:
-    """ATC's rules on where -1 may stand."""
-    dynamic = {name: shape for name, shape in shapes.items() if -1 in shape}
-    if not dynamic:
-        raise CompileError(f"--{option}: expected -1 in the shape of an input, got {shapes_text(shapes)}")
-    if option == "dynamic_dims":
-        count = sum(shape.count(-1) for shape in dynamic.values())
-        for gear in gears:
-            if len(gear) != count:
-                raise CompileError(
-                    f"--dynamic_dims: expected {count} number(s) in each gear, one for each -1 of "
-                    f"{shapes_text(dynamic)}, got {gear_text(gear)}"
-                )
-        return
-    places, rule = ([0], "-1 in dim 0 only") if option == "dynamic_batch_size" else ([2, 3], "-1 in H and W only")
-    for name, shape in dynamic.items():
-        if [at for at, dim in enumerate(shape) if dim == -1] != places or (len(places) == 2 and len(shape) != 4):
-            other = "--dynamic_dims with --input_format=ND" if option == "dynamic_batch_size" else "--dynamic_dims"
-            raise CompileError(
-                f"--{option}: expected {rule}{' of a 4-D input' if len(places) == 2 else ''}, got "
-                f"{shapes_text({name: shape})}; for other dims use {other}"
-            )
-    for gear in gears:
-        if len(gear) != len(places):
-            raise CompileError(f"--{option}: expected {len(places)} number(s) in each gear, got {gear_text(gear)}")
-
-
-def fill(shape: Sequence[_Dim], numbers: list[int]) -> list[_Dim | int]:
-    return [numbers.pop(0) if dim == -1 else dim for dim in shape]
-
-
-def gear_shapes(kind: str, gear: tuple[int, ...], shapes: Mapping[str, Sequence[_Dim]]) -> dict[str, list[_Dim | int]]:
-    """The inputs' shapes at one gear."""
-    numbers = list(gear)
-    return {name: fill(shape, numbers if kind == "dims" else list(gear)) for name, shape in shapes.items()}
-
-
-def gear_text(gear: tuple[int, ...]) -> str:
-    return ",".join(map(str, gear))
-
-
-def shape_text(shape: Sequence[Dim]) -> str:
-    return ",".join(f"{dim[0]}~{dim[1]}" if isinstance(dim, tuple) else str(dim) for dim in shape)
-
-
-def shapes_text(shapes: Mapping[str, Sequence[Dim]]) -> str:
-    return '"' + ";".join(f"{name}:{shape_text(shape)}" for name, shape in shapes.items()) + '"'

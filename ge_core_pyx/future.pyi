@@ -1,0 +1,16 @@
+from typing import Any
+
+import numpy as np
+
+from ge_core_pyx.slot import Slot
+
+class SubmittedChunk:
+    @property
+    def slot(self) -> Slot: ...
+
+class Future:
+    def result(self, timeout: float | None = None) -> list[np.ndarray[Any, Any]]: ...
+    def exception(self, timeout: float | None = None) -> Exception | None: ...
+    def done(self) -> bool: ...
+
+def timeout_to_ms(timeout: float | None) -> int: ...
