@@ -66,6 +66,7 @@ def latency_options(
     default: str = "llama7b,ocr",
     register_memory: bool = False,
 ) -> Options:
+    """Return the options of a bench with models; `default`: the presets if neither `preset` nor `model` is given."""
     from bench.benches import prepare
     from bench.measure import records
 

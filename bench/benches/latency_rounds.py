@@ -52,6 +52,7 @@ class Plan:
     extra_paths: bool = True
 
     def rounds(self, round_s: float, smallest: bool) -> int:
+        """Return how many rounds of `round_s` seconds are made; `smallest`: at the smallest batch."""
         wanted = max(self.min_rounds, min(self.max_rounds, int(self.seconds / round_s)))
         if smallest and stats.P99_SAMPLES * round_s <= self.p99_seconds:
             wanted = max(wanted, min(stats.P99_SAMPLES, self.max_rounds))
@@ -94,6 +95,7 @@ class ModelRun:
         return self.case.timing.startswith("declared")
 
     def output_names(self) -> list[str]:
+        """Return the names of the model's outputs in their order."""
         return [spec.name for spec in self.session.get_outputs()]
 
     def c_path(self, inputs: dict, expected: Sequence[np.ndarray]) -> CPath:

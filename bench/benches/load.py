@@ -53,6 +53,7 @@ class Plan:
     delays_us: tuple[int, ...] = (500, 2000)
 
     def count(self, per_s: float) -> int:
+        """Return how many requests a point with so many per second has."""
         return max(self.min_requests, min(self.max_requests, int(self.seconds * per_s)))
 
 
@@ -178,6 +179,7 @@ class _LoadBench:
         self.transport = options.transports[0]
 
     def measure(self, folder: Path, limit_ms: float | None) -> None:
+        """Measure closed and open loop and the other settings; adds records and a summary to the report."""
         case, plan = self.case, self.plan
         repository = folder / f"{case.name}_load"
         repository.mkdir(parents=True)

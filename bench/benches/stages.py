@@ -50,6 +50,7 @@ class Plan:
     blocks: int = 16
 
     def per_block(self, call_s: float) -> int:
+        """Return the requests of a block, of calls of `call_s` seconds."""
         wanted = int(self.seconds / (2 * call_s))
         return max(1, min(self.max_requests, max(self.min_requests, wanted)) // self.blocks)
 
@@ -175,17 +176,17 @@ def _measure(
             "host": records.host(),
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=server.version),
         }
-        taken = 0
+        logged = 0  # rows of the log that belong to earlier probes
         for batch in prepare.batch_sizes(session.description, options.batches):
             expected = session.run(None, case.rows(batch))
             for transport in options.transports:
-                probe = Probe(case, server, session, clocked, batch, transport, expected, taken)
+                probe = Probe(case, server, session, clocked, batch, transport, expected, logged)
                 with contextlib.closing(probe), Sampler(runtime, (options.device_id,)) as usage:
                     blocks, plain = probe.measure(plan, progress)
                     before = probe.executions
                     traces = probe.trace(trace)
-                rows = stage_clock.open_log(log, "r")[taken : taken + probe.executions]
-                taken += probe.executions
+                rows = stage_clock.open_log(log, "r")[logged : logged + probe.executions]
+                logged += probe.executions
                 found = {**probe.what, **probe.sizes, "device": device["name"], "timing": case.timing}
                 found |= combine(blocks, rows[:before], stub_input(traces, rows[before:]))
                 report.summary["stages"].append(found)
@@ -364,8 +365,8 @@ def combine(blocks: list[dict], log: np.ndarray, stub_input: float | None = None
     mean = interquartile_mean(whole)
     sampled = log[log[:, column["sampled"]] == 1].astype(np.float64)
     if len(sampled):
-        taken = stage_clock.STEPS if sampled[:, column["execute"]].any() else ("gather", "scatter")
-        mean |= {key: float(np.median(sampled[:, column[key]])) for key in taken}
+        timed = stage_clock.STEPS if sampled[:, column["execute"]].any() else ("gather", "scatter")
+        mean |= {key: float(np.median(sampled[:, column[key]])) for key in timed}
     parts = breakdown(mean, stub_input)
     total = sum(stage.us for stage in parts)
     plain, lowest = mean["plain"] / 1e3, min(stage.us for stage in parts)

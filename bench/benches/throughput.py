@@ -206,7 +206,7 @@ def _rates(
             clients = LoadGenerator(case, endpoint, case.name, TRANSPORT, session, CLIENTS, rows or 1)
             stack.callback(clients.close)
             runs["triton", TRANSPORT] = lambda: clients.saturated(batches)
-        taken = most_stable(runs, attempts)
+        completions = most_stable(runs, attempts)
     burst = len(device_ids)
     return [
         {
@@ -226,7 +226,7 @@ def _rates(
             "stable": stats.is_stable(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)),
             "device": records.device(runtime, *device_ids),
         }
-        for (path, transport), found in taken.items()
+        for (path, transport), found in completions.items()
     ]
 
 
@@ -237,12 +237,12 @@ def most_stable(runs: Mapping[tuple, Callable[[], Completions]], attempts: int) 
     """
     best, least = {}, float("inf")
     for _ in range(attempts):
-        taken = {name: run() for name, run in runs.items()}
+        attempt = {name: run() for name, run in runs.items()}
         differ = max(
-            stats.spread(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)) for found in taken.values()
+            stats.spread(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)) for found in attempt.values()
         )
         if differ < least:
-            best, least = taken, differ
+            best, least = attempt, differ
         if least <= STABLE_WITHIN:
             break
     return best
@@ -253,31 +253,31 @@ def keep_in_flight(
 ) -> Completions:
     """Submit `count` requests, never more than `in_flight` at once, and await them in order.
 
-    Request i has ``feeds[i % len(feeds)]``;
-    every answer's beginning is compared with the expected one, the last ones entirely.
+    Request i has ``feeds[i % len(feeds)]``; the first values of its outputs are compared with
+    the expected ones, and all values of the last requests.
     """
     heads = [[array.reshape(-1)[:16] for array in arrays] for arrays in expected]
     waiting: collections.deque = collections.deque()
     finished: list[int] = []
     elapsed: list[int] = []
 
-    def take() -> None:
+    def finish_oldest() -> None:
         number, begun, future = waiting.popleft()
-        answer = future.result()
+        outputs = future.result()
         finished.append(time.perf_counter_ns())
         elapsed.append(finished[-1] - begun)
         place, what = number % len(feeds), f"submit, request {number}"
-        check_outputs(heads[place], [array.reshape(-1)[:16] for array in answer], what, exact)
+        check_outputs(heads[place], [array.reshape(-1)[:16] for array in outputs], what, exact)
         if number >= count - in_flight:
-            check_outputs(expected[place], answer, what, exact)
+            check_outputs(expected[place], outputs, what, exact)
 
     for number in range(count):
         if len(waiting) == in_flight:
-            take()
+            finish_oldest()
         begun = time.perf_counter_ns()
         waiting.append((number, begun, session.submit(feeds[number % len(feeds)])))
     while waiting:
-        take()
+        finish_oldest()
     return Completions(finished, elapsed)
 
 

@@ -138,25 +138,25 @@ def paired_ratio(a_ns: Sequence[int], b_ns: Sequence[int], block: int = 100) -> 
 
 
 def until_stable(
-    window: Callable[[], dict[Key, list[int]]], most: int, count: int = WINDOWS
+    window: Callable[[], dict[Key, list[int]]], max_windows: int, count: int = WINDOWS
 ) -> list[dict[Key, list[int]]]:
-    """Take windows until `count` consecutive ones agree for every series, at most `most`; return those.
+    """Take windows until `count` consecutive ones agree for every series, at most `max_windows`; return those.
 
     `window` returns each series' nanoseconds, of calls made one after another. When no windows agree, those that differ
     least are returned. Only their stability decides which are taken, never their values.
     """
-    taken: list[dict[Key, list[int]]] = []
+    windows: list[dict[Key, list[int]]] = []
     best: tuple[float, int] = (float("inf"), 0)
-    while len(taken) < max(most, count):
-        taken.append(window())
-        first = len(taken) - count
+    while len(windows) < max(max_windows, count):
+        windows.append(window())
+        first = len(windows) - count
         if first >= 0:
-            series = [[sequential_windows(part[name], 1)[0] for part in taken[first:]] for name in taken[0]]
+            series = [[sequential_windows(part[name], 1)[0] for part in windows[first:]] for name in windows[0]]
             differ = max(map(spread, series))
             best = min(best, (differ, first))
             if differ <= TOLERANCE:
                 break
-    return taken[best[1] : best[1] + count]
+    return windows[best[1] : best[1] + count]
 
 
 @dataclass(frozen=True)
@@ -227,12 +227,12 @@ def turns_of(run: Callable[[int], list[int]], clock: Callable[[], int] = time.pe
 
 def alternate(paths: Mapping[str, Callable[[int], Turn]], count: int, turns: int) -> dict[str, list[Turn]]:
     """Let each path make `count` calls, in `turns` turns, so that drift hits all alike."""
-    taken: dict[str, list[Turn]] = {name: [] for name in paths}
+    found: dict[str, list[Turn]] = {name: [] for name in paths}
     sizes = [count * (turn + 1) // turns - count * turn // turns for turn in range(turns)]
     for size in filter(None, sizes):
         for name, run in paths.items():
-            taken[name].append(run(size))
-    return taken
+            found[name].append(run(size))
+    return found
 
 
 def rate(turns: Sequence[Turn]) -> float:

@@ -63,8 +63,8 @@ class Case:
         """Return `count` rows from row `start` on, C-contiguous; all of it for a model that cannot be split."""
         if not self.splittable:
             return dict(self.inputs)
-        taken = [(start + i) % ROWS for i in range(count)]
-        return {name: np.ascontiguousarray(array[taken]) for name, array in self.inputs.items()}
+        numbers = [(start + i) % ROWS for i in range(count)]
+        return {name: np.ascontiguousarray(array[numbers]) for name, array in self.inputs.items()}
 
 
 def llama_description() -> dict:

@@ -56,6 +56,7 @@ def merge(contents: Sequence[Mapping]) -> dict:
 
 
 def ms(us: float | None) -> str:
+    """Write microseconds as milliseconds, with three decimals, two from 10 ms and one from 100 ms on."""
     if us is None:
         return "–"
     size = abs(us)
@@ -63,10 +64,12 @@ def ms(us: float | None) -> str:
 
 
 def us(value: float | None) -> str:
+    """Write microseconds."""
     return "–" if value is None else f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def rate(value: float) -> str:
+    """Write rows or requests per second."""
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
@@ -77,6 +80,7 @@ def bound(limit: Mapping) -> str:
 
 
 def mark(row: Mapping) -> str:
+    """Return the mark of an unstable row."""
     return "" if row["stable"] else "~"
 
 

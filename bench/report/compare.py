@@ -35,6 +35,7 @@ class Change:
 
 
 def standard_error(sigma: float, n: int) -> float:
+    """Return the standard error of the median of `n` samples with this standard deviation."""
     return MEDIAN_ERROR * max(sigma, 0.0) / math.sqrt(max(n, 1))
 
 
