@@ -120,9 +120,7 @@ def _load(case: presets.Case, folder: Path, progress: Progress) -> list[Limit]:
                 completions = clients.closed_loop(CLIENTS, 4.0, 20 * largest, 100 * largest)
         what = f"Triton, {CLIENTS} clients: execution is the bound"
         bound = largest * 1e3 / EXEC_MS[largest]
-        found = [
-            deviation(f"Triton, {CLIENTS} clients: execution is the bound", completions.rate(largest), bound, "rows/s")
-        ]
+        found = [deviation(what, completions.rate(largest), bound, "rows/s")]
         with server.loaded("single"):
             clients = LoadGenerator(case, server.endpoint, "single", "http+shm", session, CLIENTS, 1)
             with contextlib.closing(clients):
