@@ -57,18 +57,19 @@ FLOORS = [
     "ge_core.cli",
     # bench
     "bench bench.benches bench.measure bench.models bench.paths bench.report bench.served "
-    "bench.measure.answers bench.measure.child bench.measure.records bench.measure.standin bench.measure.stats "
-    "bench.measure.usage",
+    "bench.measure.child bench.measure.cpu_counters bench.measure.records bench.measure.stats bench.measure.usage "
+    "bench.measure.verify",
     "bench.models.presets bench.paths.c_path bench.paths.clients bench.served.floor_model bench.served.plain_model "
     "bench.served.repository bench.served.stage_clock bench.report.plots",
-    "bench.models.networks bench.paths.calling bench.paths.ctypes_path bench.measure.loops bench.served.server "
-    "bench.report.document",
-    "bench.served.settings bench.report.pages",
+    "bench.models.networks bench.paths.calling bench.paths.ctypes_path bench.paths.load_generator bench.served.server "
+    "bench.served.settings bench.report.document",
+    "bench.measure.progress bench.report.build",
     "bench.report.compare bench.report.tables",
-    "bench.benches.latency bench.benches.overhead bench.benches.throughput",
-    "bench.benches.run",
-    "bench.benches.load bench.benches.stages",
-    "bench.benches.advice bench.benches.truth",
+    "bench.benches.latency_rounds bench.benches.overhead bench.benches.throughput",
+    "bench.benches.latency_throughput bench.benches.prepare",
+    "bench.arguments bench.benches.latency bench.benches.load bench.benches.stages",
+    "bench.benches.advice bench.benches.everything bench.benches.truth",
+    "bench.commands",
     "bench.__main__",
 ]  # fmt: skip
 FLOOR = {module: number for number, modules in enumerate(FLOORS) for module in modules.split()}

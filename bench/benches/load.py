@@ -1,4 +1,4 @@
-"""``python -m bench load``: requests/s and latency with more and more clients, and with clients that do not wait.
+"""``python -m bench load``: requests/s and latency with more and more clients, in a closed and an open loop.
 
 Closed loop: each client sends its next request when the last one is answered. Open loop: requests arrive at random
 (Poisson) at a given rate whatever the server does, and the latency of each counts from the moment it was due, so that
@@ -10,38 +10,40 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 import ge_core
-from bench.benches import run
+from bench.benches import prepare
 from bench.measure import records, stats
-from bench.measure.loops import Clients, Taken
+from bench.measure.progress import Progress
 from bench.measure.records import Record, Report
 from bench.measure.usage import Sampler
-from bench.models.presets import Case, NotHereError
+from bench.models.presets import Case, UnavailableError
+from bench.paths.load_generator import Completions, LoadGenerator
 from bench.served import settings
-from bench.served.settings import RefusedError, Setting
+from bench.served.server import ModelRefusedError, serve_explicit
+from bench.served.settings import Setting
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
-CONFIG = "GE_CORE_CPU_CONFIG"
-KEEPS_UP = 0.95  # of the offered rate; below, requests pile up
+CPU_CONFIG = "GE_CORE_CPU_CONFIG"
+MIN_COMPLETED_RATE = 0.95  # of the offered rate; below, requests pile up
 LIMIT_RUNS = 3  # the default latency limit, in runs of the largest batch: one in flight, one's own, one to spare
 RUNS = 5
-SENDERS = 64  # the most requests that the open loop has in flight
+MAX_IN_FLIGHT = 64  # the most requests that the open loop has in flight
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured. Each point takes about `seconds` and from `least` to `most` requests."""
+    """How much is measured. Each point takes about `seconds` and from `min_requests` to `max_requests` requests."""
 
     seconds: float = 8.0
-    least: int = 100
-    most: int = 20_000
+    min_requests: int = 100
+    max_requests: int = 20_000
     clients: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     rates: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 0.9, 1.0)
     bisections: int = 4
@@ -51,10 +53,11 @@ class Plan:
     delays_us: tuple[int, ...] = (500, 2000)
 
     def count(self, per_s: float) -> int:
-        return max(self.least, min(self.most, int(self.seconds * per_s)))
+        """Return how many requests a point with so many per second has."""
+        return max(self.min_requests, min(self.max_requests, int(self.seconds * per_s)))
 
 
-QUICK = Plan(seconds=2.5, least=30, clients=(1, 4, 16), rates=(0.3, 0.6, 0.9), bisections=2, delays_us=(1000,))
+QUICK = Plan(seconds=2.5, min_requests=30, clients=(1, 4, 16), rates=(0.3, 0.6, 0.9), bisections=2, delays_us=(1000,))
 
 
 def arrivals_ns(rate: float, count: int, seed: int = 0) -> np.ndarray:
@@ -64,7 +67,9 @@ def arrivals_ns(rate: float, count: int, seed: int = 0) -> np.ndarray:
     return np.cumsum(gaps * 1e9 / rate).astype(np.int64)
 
 
-def one_server_ns(due_ns: Sequence[int], service_ns: float, around_ns: float = 0.0) -> np.ndarray:
+def single_server_latency_ns(
+    due_ns: Sequence[int] | np.ndarray, service_ns: float, around_ns: float = 0.0
+) -> np.ndarray:
     """Return each request's latency at a server that takes one at a time, each `service_ns` long (Lindley).
 
     `around_ns` is what a request takes besides, on its way there and back, while the server serves others.
@@ -100,22 +105,22 @@ def highest_rate(
     return met, missed
 
 
-def point(taken: Taken, burst: int) -> dict:
-    """The figures of one load: requests/s, percentiles, and whether its windows agree."""
+def summarize(completions: Completions, burst: int) -> dict:
+    """Return the figures of one load: requests/s, percentiles, and whether they are stable."""
     return {
-        "requests_per_s": round(taken.per_s(burst), 3),
-        **stats.summarize(taken.elapsed_ns),
-        "stable": stats.is_stable(stats.concurrent_windows(taken.finished_ns, taken.elapsed_ns)),
+        "requests_per_s": round(completions.rate(burst), 3),
+        **stats.summarize(completions.elapsed_ns),
+        "stable": stats.is_stable(stats.concurrent_windows(completions.finished_ns, completions.elapsed_ns)),
     }
 
 
 def tail_us(figures: dict) -> float:
-    """The percentile that limits are judged by: p99, below 100 requests p95."""
+    """Return the percentile that limits are judged by: p99, below 100 requests p95."""
     return figures["p95_us"] if figures["p99_us"] is None else figures["p99_us"]
 
 
 def settings_to_try(first: Setting, plan: Plan) -> list[Setting]:
-    """The settings after the first, which has one of everything: one thing changed at a time."""
+    """Return the settings to compare with the first, which has one of everything: each changes one thing."""
     found = [replace(first, instances=count) for count in range(2, plan.instances + 1)]
     found += [replace(first, instances=count, devices=count) for count in range(2, plan.devices + 1)]
     found += [replace(first, slots=count) for count in range(2, plan.slots + 1)]
@@ -124,46 +129,57 @@ def settings_to_try(first: Setting, plan: Plan) -> list[Setting]:
     return found
 
 
-def enough_devices(runtime: str, wanted: int) -> None:
-    """Give the stand-in so many devices, unless its configuration says how many; before any library is opened."""
-    text = os.environ.get(CONFIG, "{}")
+def configure_devices(runtime: str, wanted: int) -> None:
+    """Configure so many devices of the CPU implementation, unless its configuration has a number already.
+
+    It must be called before a library is opened.
+    """
+    text = os.environ.get(CPU_CONFIG, "{}")
     if runtime == "cpu" and wanted > 1:
         if not text.lstrip().startswith("{"):
             text = Path(text).read_text(encoding="utf-8")
-        os.environ[CONFIG] = json.dumps({"devices": wanted, **json.loads(text)})
+        os.environ[CPU_CONFIG] = json.dumps({"devices": wanted, **json.loads(text)})
 
 
-def load(
-    options: run.Options, plan: Plan, limit_ms: float | None, say: Callable[[str], None]
-) -> tuple[Report, list[str]]:
+def load(options: prepare.Options, plan: Plan, limit_ms: float | None, progress: Progress) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader.
 
     `limit_ms` is the latency that the open loop must keep at its p99; None: of `LIMIT_RUNS`.
     """
     runtime = locate.runtime_name(options.runtime)
-    enough_devices(runtime, options.device_id + plan.devices)
+    configure_devices(runtime, options.device_id + plan.devices)
     devices = range(options.device_id, options.device_id + plan.devices)
     device = records.device(runtime, *devices)
     tune_allocator()
     if (here := ge_core.runtime_info(runtime).device_count) < (wanted := options.device_id + plan.devices):
-        raise NotHereError(f"device {wanted - 1} was asked for, and there are {here} devices")
+        raise UnavailableError(f"device {wanted - 1} was asked for, and there are {here} devices")
     report = Report(summary={"device": device["name"], "load": [], "usage": []})
-    with run.workspace() as folder:
-        for label, cases in run.groups(options, runtime, device, folder, say):
+    with prepare.workspace() as folder:
+        for label, cases in prepare.compile_cases(options, runtime, device, folder, progress):
             for case in cases:
-                _Load(options, plan, runtime, device, case, report, say).measure(folder / label, limit_ms)
+                _LoadBench(options, plan, runtime, device, case, report, progress).measure(folder / label, limit_ms)
     return report, []
 
 
-class _Load:
-    """The load of one model."""
+class _LoadBench:
+    """Measures one model."""
 
-    def __init__(self, options: run.Options, plan: Plan, runtime: str, device: dict, case: Case, report: Report, say):
+    def __init__(
+        self,
+        options: prepare.Options,
+        plan: Plan,
+        runtime: str,
+        device: dict,
+        case: Case,
+        report: Report,
+        progress: Progress,
+    ):
         self.options, self.plan, self.runtime, self.device = options, plan, runtime, device
-        self.case, self.report, self.say = case, report, say
+        self.case, self.report, self.progress = case, report, progress
         self.transport = options.transports[0]
 
     def measure(self, folder: Path, limit_ms: float | None) -> None:
+        """Measure closed and open loop and the other settings; adds records and a summary to the report."""
         case, plan = self.case, self.plan
         repository = folder / f"{case.name}_load"
         repository.mkdir(parents=True)
@@ -179,12 +195,12 @@ class _Load:
             tried = settings_to_try(first, plan)
             entries = {setting: f"{case.name}_{number}" for number, setting in enumerate([first, *tried])}
             for setting, entry in entries.items():
-                text = settings.config(entry, case.om, self.runtime, session, setting)
-                settings.add(repository, entry, text)
-            self.say(f"{case.name}: starting Triton")
-            server = stack.enter_context(settings.serve(repository, self.runtime))
+                text = settings.config_text(entry, case.om, self.runtime, session, setting)
+                settings.add_model(repository, entry, text)
+            with self.progress.part(f"{case.name}: starting Triton"):
+                server = stack.enter_context(serve_explicit(repository, self.runtime))
             self.server = server
-            self.common = {
+            self.common: dict = {
                 "device": self.device,
                 "host": records.host(),
                 "versions": records.versions(ge_core=ge_core.__version__, tritonserver=server.version),
@@ -192,7 +208,7 @@ class _Load:
             devices = range(self.options.device_id, self.options.device_id + plan.devices)
             usage = stack.enter_context(Sampler(self.runtime, devices))
             summary |= {"transport": self.transport, "setting": asdict(first), "rows": self.rows}
-            with self._clients(entries[first], max(*plan.clients, SENDERS)) as clients:
+            with self._clients(entries[first], max(*plan.clients, MAX_IN_FLIGHT)) as clients:
                 summary["closed"] = [self._closed(clients, first, count) for count in plan.clients]
                 summary |= self._open(clients, first, summary["closed"], limit_ms)
             summary["settings"] = [
@@ -203,24 +219,25 @@ class _Load:
         self.report.summary["usage"].append({"bench": "load", "model": case.name, **usage.summary()})
 
     @contextlib.contextmanager
-    def _clients(self, entry: str, count: int) -> Iterator[Clients]:
+    def _clients(self, entry: str, count: int) -> Iterator[LoadGenerator]:
         with self.server.loaded(entry):
-            clients = Clients(
+            clients = LoadGenerator(
                 self.case, self.server.endpoint, entry, self.transport, self.session, count, self.rows
             )  # fmt: skip
             with contextlib.closing(clients):
                 yield clients
 
-    def _closed(self, clients: Clients, setting: Setting, count: int) -> dict:
+    def _closed(self, clients: LoadGenerator, setting: Setting, count: int) -> dict:
         plan = self.plan
-        self.say(f"{self.case.name}: {setting}: {count} clients, {plan.seconds:g} s")
-        least = max(plan.least, 2 * self.burst, 2 * count)
-        taken = clients.closed(count, plan.seconds, least, max(plan.most, least))
-        figures = {"clients": count, **point(taken, min(count, self.burst))}
-        self._record(setting, count, figures, taken, "closed loop")
+        min_requests = max(plan.min_requests, 2 * self.burst, 2 * count)
+        max_requests = max(plan.max_requests, min_requests)
+        with self.progress.part(f"{self.case.name}: {setting}: {count} clients", plan.seconds):
+            completions = clients.closed_loop(count, plan.seconds, min_requests, max_requests)
+        figures = {"clients": count, **summarize(completions, min(count, self.burst))}
+        self._record(setting, count, figures, completions, "closed loop")
         return figures
 
-    def _open(self, clients: Clients, setting: Setting, closed: list[dict], limit_ms: float | None) -> dict:
+    def _open(self, clients: LoadGenerator, setting: Setting, closed: list[dict], limit_ms: float | None) -> dict:
         if limit_ms is None:
             once = stats.timed(lambda: self.session.run(None, self.case.rows(self.burst)))
             runs_ms = LIMIT_RUNS * stats.percentile([once() for _ in range(RUNS)], 50) / 1e6
@@ -230,13 +247,14 @@ class _Load:
 
         def meets(rate: float) -> bool:
             due = arrivals_ns(rate, self.plan.count(rate))
-            self.say(f"{self.case.name}: {setting}: {rate:.1f} requests/s at random, {len(due)} of them")
-            taken = clients.open(due)
-            figures = {"rate": round(rate, 3), **point(taken, 1)}
-            figures["stable"] = figures["requests_per_s"] >= KEEPS_UP * rate
+            what = f"{self.case.name}: {setting}: {len(due)} requests at random, {rate:.1f} per second"
+            with self.progress.part(what, len(due) / rate):
+                completions = clients.open_loop(due)
+            figures = {"rate": round(rate, 3), **summarize(completions, 1)}
+            figures["stable"] = figures["requests_per_s"] >= MIN_COMPLETED_RATE * rate
             figures["ok"] = figures["stable"] and tail_us(figures) <= limit_ms * 1e3
             points.append(figures)
-            self._record(setting, SENDERS, figures, taken, f"open loop, {rate:.1f} requests/s due")
+            self._record(setting, MAX_IN_FLIGHT, figures, completions, f"open loop, {rate:.1f} requests/s due")
             return figures["ok"]
 
         for rate in self.plan.rates:
@@ -259,11 +277,11 @@ class _Load:
         try:
             with self._clients(entry, count) as clients:
                 return what | self._closed(clients, setting, count)
-        except RefusedError as refused:
-            self.say(f"{self.case.name}: {setting}: refused: {refused}")
+        except ModelRefusedError as refused:
+            self.progress.print_line(f"{self.case.name}: {setting}: refused: {refused}")
             return what | {"refused": str(refused)}
 
-    def _record(self, setting: Setting, concurrency: int, figures: dict, taken: Taken, how: str) -> None:
+    def _record(self, setting: Setting, concurrency: int, figures: dict, completions: Completions, how: str) -> None:
         inputs = self.case.rows(self.rows)
         names = ("n", "p50_us", "p90_us", "p95_us", "p99_us", "mean_us", "stable")
         fields = {name: figures[name] for name in names}
@@ -281,17 +299,8 @@ class _Load:
                 bytes_out=sum(array.nbytes for array in self.session.run(None, inputs)),
                 timing=f"{self.case.timing}; {how}; {setting}",
                 rows_per_s=round(figures["requests_per_s"] * self.rows, 3),
-                samples_ns=taken.elapsed_ns,
+                samples_ns=completions.elapsed_ns,
                 **fields,
                 **self.common,
             )
         )
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Parse positive whole numbers separated by commas; ValueError otherwise."""
-    found: Iterable[int] = sorted({int(part) for part in text.split(",")})
-    found = tuple(found)
-    if found[0] < 1:
-        raise ValueError(f"expected whole numbers above 0 such as 1,4,16, got {text!r}")
-    return found

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 import ge_core
-from bench.measure import child, records, standin, stats
-from bench.measure.answers import agree
+from bench.measure import child, cpu_counters, records, stats
+from bench.measure.progress import Progress
 from bench.measure.records import Limit, Record, Report
+from bench.measure.verify import check_outputs
 from bench.models import presets
 from bench.paths import c_path, calling
 from bench.paths.ctypes_path import CtypesPath
@@ -25,7 +26,7 @@ from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
 PAIRS = (("direct", "c"), ("borrow", "c-pinned"), ("ctypes", "c"), ("malloc-per-call", "c"))
-STATIC = {
+STATIC_SHAPES = {
     "image": ([1, 3, 224, 224], [1, 1000]),  # 602,112 bytes in, 4,000 out
     "small": ([1, 1024], [1, 1024]),
 }
@@ -49,22 +50,23 @@ def overhead(
     runtime: str | None = None,
     device_id: int = 0,
     plan: Plan | None = None,
-    say: Callable[[str], None] = print,
+    progress: Progress | None = None,
 ) -> tuple[Report, list[str]]:
     """Measure both static models, or one om with random inputs; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(runtime)
     if model is None and runtime == "npu":
-        raise presets.NotHereError(
+        raise presets.UnavailableError(
             "the models of this bench are synthetic ones of the cpu runtime; on an NPU add --model OM"
         )
-    plan = plan or Plan()
-    report, remarks = Report(), []
-    settings = {} if model is None else None
+    plan, progress = plan or Plan(), progress or Progress(print)
+    report = Report()
+    remarks: list[str] = []
+    settings: dict | None = {} if model is None else None
     common = {"runtime": runtime, "device_id": device_id}
     summaries = []
-    for name in STATIC if model is None else [str(model.resolve())]:
-        say(f"overhead: {Path(name).stem}")
-        found = child.measure("overhead.calls", {"model": name, "plan": asdict(plan), **common}, settings)
+    for name in STATIC_SHAPES if model is None else [str(model.resolve())]:
+        with progress.part(f"overhead: {Path(name).stem}"):
+            found = child.measure("overhead.measure_pairs", {"model": name, "plan": asdict(plan), **common}, settings)
         shared = {
             "device": found["device"],
             "host": records.host(),
@@ -73,8 +75,9 @@ def overhead(
         report.records += [Record(bench="overhead", **row, **shared) for row in found.pop("rows")]
         remarks += [remark for remark in found.pop("remarks") if remark not in remarks]
         summaries.append(found)
-    say("overhead: allocations per request")
-    allocated = child.measure("overhead.allocations", {"model": model and str(model.resolve()), **common}, settings)
+    om = model and str(model.resolve())
+    with progress.part("overhead: allocations per request"):
+        allocated = child.measure("overhead.count_allocations", {"model": om, **common}, settings)
     if allocated is None:
         remarks.append("G4 is not judged: allocations can only be counted on the CPU implementation of AscendCL.")
     report.summary = {"overhead": {"models": summaries, "allocations": allocated}}
@@ -83,16 +86,16 @@ def overhead(
     return report, remarks
 
 
-def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
-    """Measure all pairs on one model (runs in a child): one of `STATIC`, or the path of an om."""
-    plan = Plan(**plan)
+def measure_pairs(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
+    """Measure all pairs on one model (runs in a child): one of `STATIC_SHAPES`, or the path of an om."""
+    sizes_of_run = Plan(**plan)
     tune_allocator()
     remarks: list[str] = []
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         case = (
-            presets.synthetic_case(model, folder, description(model))
-            if model in STATIC
+            presets.synthetic_case(model, folder, static_description(model))
+            if model in STATIC_SHAPES
             else presets.om_case(Path(model).stem, Path(model), runtime)
         )
         try:
@@ -113,7 +116,7 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
         found: dict[str, dict] = {}
         ratios = []
         for pair in PAIRS:
-            samples = _pair(session, library, pair, inputs, expected, plan, exact)
+            samples = _pair(session, library, pair, inputs, expected, sizes_of_run, exact)
             stable = {path: stats.is_stable(stats.sequential_windows(elapsed)) for path, elapsed in samples.items()}
             for path, elapsed in samples.items():
                 found.setdefault(
@@ -135,14 +138,17 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
                     },
                 )
             if len(samples) == 2:
-                ratio = {key: round(value, 4) for key, value in asdict(stats.paired_ratio(*samples.values())).items()}
+                ratio = {
+                    key: round(value, 4)
+                    for key, value in asdict(stats.paired_ratio(samples[pair[0]], samples[pair[1]])).items()
+                }
                 ratios.append({"path": pair[0], "to": pair[1], **ratio, "stable": all(stable.values())})
     order = [path for path in records.PATHS if path in found]
     return {
         "model": case.name,
         **sizes,
         "device": device,
-        "hand_off": standin.HAND_OFF if device["kind"] == "cpu" else None,
+        "hand_off": cpu_counters.HAND_OFF if device["kind"] == "cpu" else None,
         "rows": [found[path] for path in order],
         "ratios": ratios,
         "remarks": remarks,
@@ -150,21 +156,23 @@ def calls(model: str, runtime: str, device_id: int, plan: Mapping) -> dict:
 
 
 def _timing(timing: str, device: dict) -> str:
-    return f"{timing}; {standin.HAND_OFF}" if device["kind"] == "cpu" else timing
+    return f"{timing}; {cpu_counters.HAND_OFF}" if device["kind"] == "cpu" else timing
 
 
-def description(name: str) -> dict:
-    """Describe one of `STATIC`, a synthetic model without execution time."""
-    tensors = zip(("inputs", "outputs"), "xy", STATIC[name], strict=True)
+def static_description(name: str) -> dict:
+    """Describe one of `STATIC_SHAPES`, a synthetic model without execution time."""
+    tensors = zip(("inputs", "outputs"), "xy", STATIC_SHAPES[name], strict=True)
     return {field: [{"name": tensor, "dtype": "float32", "shape": shape}] for field, tensor, shape in tensors}
 
 
 def image_case(runtime: str, folder: Path) -> presets.Case:
-    """Compile the larger of `STATIC`, as a preset of other benches; its timing names the stand-in's hand-off."""
+    """Compile the larger of `STATIC_SHAPES`, as a preset of other benches; its timing names the stand-in's hand-off."""
     if runtime == "npu":
-        raise presets.NotHereError("the preset image is a synthetic model of the cpu runtime; on an NPU use --model OM")
-    case = presets.synthetic_case("image", folder, description("image"))
-    return replace(case, timing=f"{case.timing}; {standin.HAND_OFF}")
+        raise presets.UnavailableError(
+            "the preset image is a synthetic model of the cpu runtime; on an NPU use --model OM"
+        )
+    case = presets.synthetic_case("image", folder, static_description("image"))
+    return replace(case, timing=f"{case.timing}; {cpu_counters.HAND_OFF}")
 
 
 def _pair(
@@ -172,30 +180,27 @@ def _pair(
 ) -> dict[str, list[int]]:
     """Alternate the two paths of `pair`; those that need a C compiler are left out where there is none."""
     names = [spec.name for spec in session.get_outputs()]
-    handles = calling.handles(session, inputs)
+    handles = calling.native_handles(session, inputs)
     calls: dict[str, Callable[[], int]] = {}
-    answers: dict[str, Callable[[], list[np.ndarray]]] = {}
+    results: dict[str, Callable[[], list[np.ndarray]]] = {}
     with contextlib.ExitStack() as stack:
-        batch = None
         if "borrow" in pair:
             batch = stack.enter_context(calling.borrow(session, inputs))
             for name, array in inputs.items():
                 batch.inputs[name][...] = array
+            calls["borrow"] = stats.timed(batch.run)
+            pinned = batch.outputs  # c-pinned leaves its outputs there too
+            results = dict.fromkeys(pair, lambda: [pinned[name] for name in names])
         for path in pair:
             outputs = {name: np.empty_like(array) for name, array in zip(names, expected, strict=True)}
             if path == "direct":
                 calls[path] = stats.timed(functools.partial(session.run, None, inputs))
-                answers[path] = functools.partial(session.run, None, inputs)
-            elif path == "borrow":
-                calls[path] = stats.timed(batch.run)
+                results[path] = functools.partial(session.run, None, inputs)
             elif path == "ctypes":
                 calls[path] = CtypesPath(handles, inputs, outputs).once()
-            elif library is not None:
+            elif path in c_path.PATHS and library is not None:
                 calls[path] = c_path.CPath(library, handles, inputs, outputs).once(path)
-            if path in ("borrow", "c-pinned"):
-                answers[path] = lambda: [batch.outputs[name] for name in names]
-            else:
-                answers.setdefault(path, functools.partial(list, outputs.values()))
+            results.setdefault(path, functools.partial(list, outputs.values()))
         for call in calls.values():
             for _ in range(plan.warm_up):
                 call()
@@ -203,11 +208,11 @@ def _pair(
         windows = stats.until_stable(lambda: stats.interleave(rounds, plan.rounds), plan.windows)
         for path, call in calls.items():
             call()
-            agree(expected, answers[path](), f"{path} against direct", exact)
+            check_outputs(expected, results[path](), f"{path} against direct", exact)
         return {path: [ns for window in windows for ns in window[path]] for path in calls}
 
 
-def allocations(model: str | None, runtime: str, device_id: int, requests: int = REQUESTS) -> list[dict] | None:
+def count_allocations(model: str | None, runtime: str, device_id: int, requests: int = REQUESTS) -> list[dict] | None:
     """Count allocations of warm sessions (runs in a child): of a static and a gear model, or of an om.
 
     Returns one row per model and way of calling, with the entry points called per request; None without counters.
@@ -221,29 +226,28 @@ def allocations(model: str | None, runtime: str, device_id: int, requests: int =
                 "dynamic_batch_size": [1, 4, 8],
             }
             cases = [
-                presets.synthetic_case("small", folder, description("small")),
+                presets.synthetic_case("small", folder, static_description("small")),
                 presets.synthetic_case("gears", folder, gears),
             ]
         else:
             cases = [presets.om_case(Path(model).stem, Path(model), runtime)]
-        rows = [_allocations(case, runtime, device_id, requests) for case in cases]
-    return None if None in rows else [row for found in rows for row in found]
+        if cpu_counters.counters(records.device(runtime)["library"]) is None:
+            return None
+        return [row for case in cases for row in _count_allocations(case, runtime, device_id, requests)]
 
 
-def _allocations(case: presets.Case, runtime: str, device_id: int, requests: int) -> list[dict] | None:
+def _count_allocations(case: presets.Case, runtime: str, device_id: int, requests: int) -> list[dict]:
     found = []
     with ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id) as session:
         libraries = records.device(runtime)["library"]
-        if standin.counters(libraries) is None:
-            return None
         feeds = calling.mixed_sizes(case, session)
-        for path, call in calling.ways(session):
+        for path, call in calling.call_styles(session):
             for number in range(2 * len(feeds)):
                 call(feeds[number % len(feeds)])
-            before = standin.counters(libraries)
+            before = cpu_counters.calls(libraries)
             for number in range(requests):
                 call(feeds[number % len(feeds)])
-            called = standin.calls(before, standin.counters(libraries))
+            called = cpu_counters.called_since(before, cpu_counters.calls(libraries))
             if called.get("aclmdlExecuteAsync", 0) < requests:
                 raise RuntimeError(f"{requests} requests were made, but the stand-in counted {called}")
             found.append(
@@ -251,7 +255,7 @@ def _allocations(case: presets.Case, runtime: str, device_id: int, requests: int
                     "model": case.name,
                     "path": path,
                     "requests": requests,
-                    "allocations_per_request": standin.allocations(called) / requests,
+                    "allocations_per_request": cpu_counters.allocations(called) / requests,
                     "calls_per_request": {name: count / requests for name, count in sorted(called.items())},
                 }
             )
@@ -259,7 +263,7 @@ def _allocations(case: presets.Case, runtime: str, device_id: int, requests: int
 
 
 def limits(summaries: list[dict], allocated: list[dict] | None) -> list[Limit]:
-    """G1 to G3 from the ratios of the two static models, G4 from the counts."""
+    """Return G1 to G3 from the ratios of the two static models, G4 from the counts."""
     found = []
     ratios = {(summary["model"], row["path"]): row for summary in summaries for row in summary["ratios"]}
     if row := ratios.get(("image", "direct")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,20 +19,23 @@ import numpy as np
 from tritonclient.utils import InferenceServerException
 
 import ge_core
-from bench.benches import run
+from bench.benches import prepare
 from bench.measure import records, stats
-from bench.measure.answers import agree
+from bench.measure.progress import Progress
 from bench.measure.records import Record, Report
 from bench.measure.usage import Sampler
+from bench.measure.verify import check_outputs
 from bench.models.presets import Case
 from bench.paths.clients import Request, connect
 from bench.served import settings, stage_clock
+from bench.served.server import serve_explicit
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
 TRANSPORTS = ("grpc", "http", "grpc+shm")
+CLIENT = ("encode", "exchange", "decode")
 SERVER = ("success", "queue", "compute_input", "compute_infer", "compute_output")
-ADDS_UP_WITHIN = 0.05
+SUM_TOLERANCE = 0.05
 WARM_UP = stage_clock.EVERY
 TRACED = 12
 
@@ -42,16 +45,17 @@ class Plan:
     """How much is measured per model, batch and transport: requests within `seconds`, in `blocks`."""
 
     seconds: float = 20.0
-    least: int = 64
-    most: int = 1600
+    min_requests: int = 64
+    max_requests: int = 1600
     blocks: int = 16
 
     def per_block(self, call_s: float) -> int:
+        """Return the requests of a block, of calls of `call_s` seconds."""
         wanted = int(self.seconds / (2 * call_s))
-        return max(1, min(self.most, max(self.least, wanted)) // self.blocks)
+        return max(1, min(self.max_requests, max(self.min_requests, wanted)) // self.blocks)
 
 
-QUICK = Plan(seconds=4, least=32, most=400, blocks=8)
+QUICK = Plan(seconds=4, min_requests=32, max_requests=400, blocks=8)
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,15 @@ class Stage:
     source: str
 
 
-def middle(blocks: Sequence[Mapping[str, float]], key: str = "total") -> dict[str, float]:
+def interquartile_mean(blocks: Sequence[Mapping[str, float]], key: str = "total") -> dict[str, float]:
     """Return the mean of each figure over the middle half of the blocks, ordered by `key`.
 
-    The same blocks count for every figure, so that parts still add up to their sum, and a hiccup of the machine does
-    not.
+    The same blocks are used for every figure, so that the parts still add up to their sum; a block that the machine
+    disturbed is left out.
     """
     ordered = sorted(blocks, key=lambda block: block[key])
-    cut = len(ordered) // 4
-    kept = ordered[cut : len(ordered) - cut]
+    quarter = len(ordered) // 4
+    kept = ordered[quarter : len(ordered) - quarter]
     return {name: float(np.mean([block[name] for block in kept])) for name in kept[0]}
 
 
@@ -100,7 +104,7 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
     if "execute" in mean:
         steps = sum(mean[key] for key in stage_clock.STEPS)
         parts.append(("gather", mean["gather"], "core: into pinned memory"))
-        parts += [(name, mean[key], "device events") for name, key in DEVICE]
+        parts += [(name, mean[key], "device events") for name, key in DEVICE_STAGES]
         parts.append(("launch and wake-up", mean["run"] - steps, "run − its other parts; the model's Python meanwhile"))
         parts.append(("scatter", mean["scatter"], "core: out of pinned memory"))
     elif "gather" in mean:  # a runtime without events, or a model that takes no time by them
@@ -122,23 +126,32 @@ def breakdown(mean: Mapping[str, float], stub_input: float | None = None) -> lis
     return [Stage(name, round(ns / 1e3, 3), source) for name, ns, source in parts]
 
 
-DEVICE = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
+DEVICE_STAGES = (("H2D", "h2d"), ("execute", "execute"), ("D2H", "d2h"))
 
 
-def stages(options: run.Options, plan: Plan, say: Callable[[str], None]) -> tuple[Report, list[str]]:
+def stages(options: prepare.Options, plan: Plan, progress: Progress) -> tuple[Report, list[str]]:
     """Measure every model of `options`; returns the report and remarks for the reader."""
     runtime = locate.runtime_name(options.runtime)
     device = records.device(runtime, options.device_id)
     tune_allocator()
     report = Report(summary={"device": device["name"], "stages": [], "usage": []})
-    with run.workspace() as folder:
-        for label, cases in run.groups(options, runtime, device, folder, say):
+    with prepare.workspace() as folder:
+        for label, cases in prepare.compile_cases(options, runtime, device, folder, progress):
             for case in cases:
-                _measure(options, plan, runtime, device, folder / label, case, report, say)
+                _measure(options, plan, runtime, device, folder / label, case, report, progress)
     return report, []
 
 
-def _measure(options, plan, runtime, device, folder, case: Case, report: Report, say) -> None:
+def _measure(
+    options: prepare.Options,
+    plan: Plan,
+    runtime: str,
+    device: dict,
+    folder: Path,
+    case: Case,
+    report: Report,
+    progress: Progress,
+) -> None:
     repository = folder / f"{case.name}_stages"
     repository.mkdir(parents=True)
     clocked = f"{case.name}_clocked"
@@ -148,34 +161,34 @@ def _measure(options, plan, runtime, device, folder, case: Case, report: Report,
         stack.callback(session.close)
         setting = settings.Setting(first_device=options.device_id, delay_us=None)
         worker = {"model.py": stage_clock.WORKER.format(root=str(Path(__file__).resolve().parents[2]))}
-        settings.add(repository, case.name, settings.config(case.name, case.om, runtime, session, setting))
-        text = settings.config(clocked, case.om, runtime, session, setting, backend="python")
-        settings.add(repository, clocked, text, worker)
+        settings.add_model(repository, case.name, settings.config_text(case.name, case.om, runtime, session, setting))
+        text = settings.config_text(clocked, case.om, runtime, session, setting, backend="python")
+        settings.add_model(repository, clocked, text, worker)
         stage_clock.open_log(log, "w+")
-        say(f"{case.name}: starting Triton")
         trace = folder / f"{case.name}_trace"
         arguments = ("--trace-config", f"triton,file={trace}", "--trace-config", "rate=0")
-        server = stack.enter_context(settings.serve(repository, runtime, arguments))
-        for entry in (case.name, clocked):
-            stack.enter_context(server.loaded(entry))
+        with progress.part(f"{case.name}: starting Triton"):
+            server = stack.enter_context(serve_explicit(repository, runtime, arguments))
+            for name in (case.name, clocked):
+                stack.enter_context(server.loaded(name))
         common = {
             "device": device,
             "host": records.host(),
             "versions": records.versions(ge_core=ge_core.__version__, tritonserver=server.version),
         }
-        taken = 0
-        for batch in run.batches_of(session.description, options.batches):
+        logged = 0  # rows of the log that belong to earlier probes
+        for batch in prepare.batch_sizes(session.description, options.batches):
             expected = session.run(None, case.rows(batch))
             for transport in options.transports:
-                probe = Probe(case, server, session, clocked, batch, transport, expected, taken)
+                probe = Probe(case, server, session, clocked, batch, transport, expected, logged)
                 with contextlib.closing(probe), Sampler(runtime, (options.device_id,)) as usage:
-                    blocks, plain = probe.measure(plan, say)
+                    blocks, plain = probe.measure(plan, progress)
                     before = probe.executions
                     traces = probe.trace(trace)
-                rows = stage_clock.open_log(log, "r")[taken : taken + probe.executions]
-                taken += probe.executions
+                rows = stage_clock.open_log(log, "r")[logged : logged + probe.executions]
+                logged += probe.executions
                 found = {**probe.what, **probe.sizes, "device": device["name"], "timing": case.timing}
-                found |= put_together(blocks, rows[:before], stub_input(traces, rows[before:]))
+                found |= combine(blocks, rows[:before], stub_input(traces, rows[before:]))
                 report.summary["stages"].append(found)
                 report.summary["usage"].append({"bench": "stages", "model": case.name, **usage.summary()})
                 report.records.append(_record(case, batch, transport, plain, probe.sizes, common))
@@ -221,58 +234,66 @@ class Probe:
         self._plain.close()
         self._timed.close()
 
-    def measure(self, plan: Plan, say: Callable[[str], None]) -> tuple[list[dict], list[int]]:
+    def measure(self, plan: Plan, progress: Progress) -> tuple[list[dict], list[int]]:
         """Return the means of each block in nanoseconds, and every time of the model as it is served."""
         call_s = self._warm_up()
         count = plan.per_block(call_s)
         what = "{model} batch {batch} over {transport}".format(**self.what)
-        say(f"{what}: {plan.blocks} blocks of {count} requests, about {2 * plan.blocks * count * call_s:.0f} s")
-        blocks, plain = [], []
-        for _ in range(plan.blocks):
-            before = self._statistics()
-            rows, others = [], []
-            for _ in range(count):
-                others.append(self._once())
-                rows.append(self._steps())
-            plain += others
-            first, self.executions = self.executions, self.executions + count
-            after = self._statistics()
-            means = dict(zip(("encode", "exchange", "decode"), np.mean(rows, axis=0), strict=True))
-            served = after["count"] - before["count"]
-            means |= {name: (after[name] - before[name]) / served for name in SERVER}
-            means |= {"total": sum(means[name] for name in ("encode", "exchange", "decode"))}
-            means |= {"plain": float(np.mean(others)), "first": first, "count": count}
-            blocks.append(means)
-        agree(self._expected, [self._timed.outputs[name] for name in self._names], f"{what}: with clocks", self._exact)
+        blocks: list[dict] = []
+        plain: list[int] = []
+        estimate_s = 2 * plan.blocks * count * call_s
+        with progress.part(f"{what}: {plan.blocks} blocks of {count} requests", estimate_s):
+            for _ in range(plan.blocks):
+                block, plain_times = self._measure_block(count)
+                blocks.append(block)
+                plain += plain_times
+        check_outputs(
+            self._expected, [self._timed.outputs[name] for name in self._names], f"{what}: with clocks", self._exact
+        )
         return blocks, plain
+
+    def _measure_block(self, count: int) -> tuple[dict, list[int]]:
+        before = self._statistics()
+        timed, plain = [], []
+        for _ in range(count):
+            plain.append(self._call_plain())
+            timed.append(self._call_timed())
+        first, self.executions = self.executions, self.executions + count
+        after = self._statistics()
+        means = dict(zip(CLIENT, np.mean(timed, axis=0).tolist(), strict=True))
+        served = after["count"] - before["count"]
+        means |= {name: (after[name] - before[name]) / served for name in SERVER}
+        means |= {"total": sum(means[name] for name in CLIENT)}
+        means |= {"plain": float(np.mean(plain)), "first": first, "count": count}
+        return means, plain
 
     def _warm_up(self) -> float:
         for _ in range(WARM_UP):
-            call_ns = self._once()
-            self._steps()
+            call_ns = self._call_plain()
+            self._call_timed()
         self.executions += WARM_UP
         return call_ns / 1e9
 
-    def _once(self) -> int:
+    def _call_plain(self) -> int:
         start = time.perf_counter_ns()
         self._plain.call()
         return time.perf_counter_ns() - start
 
-    def _steps(self) -> tuple[int, int, int]:
-        caller = self._timed
+    def _call_timed(self) -> tuple[int, int, int]:
+        client = self._timed
         start = time.perf_counter_ns()
-        encoded = caller.encode()
+        message = client.encode()
         sent = time.perf_counter_ns()
-        answer = caller.exchange(encoded)
-        came = time.perf_counter_ns()
-        caller.decode(answer)
-        return sent - start, came - sent, time.perf_counter_ns() - came
+        response = client.exchange(message)
+        received = time.perf_counter_ns()
+        client.decode(response)
+        return sent - start, received - sent, time.perf_counter_ns() - received
 
     def _statistics(self) -> dict[str, int]:
-        """The server's sums over all requests answered so far; it adds a request shortly after its answer."""
+        """Return the server's sums over all finished requests; it adds a request shortly after its response."""
         for _ in range(100):
-            answer = self._server.client.get_inference_statistics(self._clocked, as_json=True)
-            found = answer["model_stats"][0]["inference_stats"]
+            statistics = self._server.client.get_inference_statistics(self._clocked, as_json=True)
+            found = statistics["model_stats"][0]["inference_stats"]
             count = int(found["success"].get("count", 0))
             if count >= self._before + self.executions:
                 break
@@ -285,7 +306,7 @@ class Probe:
         with contextlib.suppress(InferenceServerException):
             self._server.client.update_trace_settings(self._clocked, values)
             for _ in range(TRACED):
-                self._steps()
+                self._call_timed()
             self.executions += TRACED
             self._server.client.update_trace_settings(self._clocked, {"trace_rate": "0"})
         newest = max(file.parent.glob(f"{file.name}*"), key=lambda path: path.stat().st_mtime_ns, default=None)
@@ -310,14 +331,14 @@ def stub_input(traces: Sequence[Mapping[str, int]], log: np.ndarray) -> float | 
     """Return which part of the time between server and model is spent before the model is called; None: not known."""
     if not traces or len(traces) != len(log):
         return None
-    there = [row[0] - stamps["COMPUTE_INPUT_END"] for stamps, row in zip(traces, log, strict=True)]
-    back = [stamps["COMPUTE_OUTPUT_START"] - row[1] for stamps, row in zip(traces, log, strict=True)]
-    if min(there + back) < 0:  # not one clock
+    before = [row[0] - stamps["COMPUTE_INPUT_END"] for stamps, row in zip(traces, log, strict=True)]
+    after = [stamps["COMPUTE_OUTPUT_START"] - row[1] for stamps, row in zip(traces, log, strict=True)]
+    if min(before + after) < 0:  # the clocks differ
         return None
-    return float(np.median(there) / (np.median(there) + np.median(back)))
+    return float(np.median(before) / (np.median(before) + np.median(after)))
 
 
-def put_together(blocks: list[dict], log: np.ndarray, stub_input: float | None = None) -> dict:
+def combine(blocks: list[dict], log: np.ndarray, stub_input: float | None = None) -> dict:
     """Return stages, their sum, the total without clocks, and by how much they differ, of blocks and the model's log.
 
     Parameters
@@ -341,11 +362,11 @@ def put_together(blocks: list[dict], log: np.ndarray, stub_input: float | None =
                 "span": (rows[:, column["end"]] - rows[:, column["begin"]]).mean(),
             }
         )
-    mean = middle(whole)
+    mean = interquartile_mean(whole)
     sampled = log[log[:, column["sampled"]] == 1].astype(np.float64)
     if len(sampled):
-        taken = stage_clock.STEPS if sampled[:, column["execute"]].any() else ("gather", "scatter")
-        mean |= {key: float(np.median(sampled[:, column[key]])) for key in taken}
+        timed = stage_clock.STEPS if sampled[:, column["execute"]].any() else ("gather", "scatter")
+        mean |= {key: float(np.median(sampled[:, column[key]])) for key in timed}
     parts = breakdown(mean, stub_input)
     total = sum(stage.us for stage in parts)
     plain, lowest = mean["plain"] / 1e3, min(stage.us for stage in parts)
@@ -356,5 +377,5 @@ def put_together(blocks: list[dict], log: np.ndarray, stub_input: float | None =
         "sum_us": round(total, 3),
         "total_us": round(plain, 3),
         "apart": round(total / plain - 1, 4),
-        "adds_up": abs(total / plain - 1) <= ADDS_UP_WITHIN and lowest >= -ADDS_UP_WITHIN * plain,
+        "adds_up": abs(total / plain - 1) <= SUM_TOLERANCE and lowest >= -SUM_TOLERANCE * plain,
     }

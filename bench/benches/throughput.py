@@ -17,28 +17,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ge_core
-from bench.measure import child, records, standin, stats
-from bench.measure.answers import agree
-from bench.measure.loops import Clients, Taken
+from bench.measure import child, cpu_counters, records, stats
+from bench.measure.progress import Progress
 from bench.measure.records import Limit, Record, Report
+from bench.measure.verify import check_outputs
 from bench.models import presets
 from bench.paths import calling
 from bench.paths.calling import mixed_sizes
 from bench.paths.clients import Endpoint
+from bench.paths.load_generator import Completions, LoadGenerator
 from bench.served import settings
+from bench.served.server import serve_explicit
 from bench.served.settings import Setting
 from ge_core.server.tritonserver import ServerError
 from ge_core.serving.loading import tune_allocator
 from ge_core_pyx import locate
 
-ENGINES = {"h2d": {"latency_us": 1000}, "exec_us": 2000, "d2h": {"latency_us": 1000}}
+ENGINES_CONFIG = {"h2d": {"latency_us": 1000}, "exec_us": 2000, "d2h": {"latency_us": 1000}}
 ENGINES_TIMING = "h2d 1 ms, execution 2 ms, d2h 1 ms"
 BOUND_ROWS_PER_S = 500.0  # one row per execution of 2 ms, the longest of the three
 SLOTS = (1, 2, 3)
 CLIENTS, TRANSPORT = 16, "grpc+shm"
-DEVICES = {"devices": 4, "exec_us": 5000}
+DEVICES_CONFIG = {"devices": 4, "exec_us": 5000}
 DEVICES_TIMING = "execution 5 ms"
-EVEN = 0.02
+STABLE_WITHIN = 0.02
 ROW = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 16]}],
     "outputs": [{"name": "y", "dtype": "float32", "shape": [1, 16]}],
@@ -78,7 +80,7 @@ def throughput(
     runtime: str | None = None,
     device_id: int = 0,
     plan: Plan | None = None,
-    say: Callable[[str], None] = print,
+    progress: Progress | None = None,
 ) -> tuple[Report, list[str]]:
     """Measure slots, devices and memory; returns the report and remarks for the reader.
 
@@ -86,36 +88,36 @@ def throughput(
     """
     runtime = locate.runtime_name(runtime)
     if model is None and runtime == "npu":
-        raise presets.NotHereError(
+        raise presets.UnavailableError(
             "the times of this bench are settings of the cpu runtime; on an NPU add --model OM to measure that instead"
         )
-    plan = plan or Plan()
+    plan, progress = plan or Plan(), progress or Progress(print)
     om = model and str(model.resolve())
     common = {"model": om, "runtime": runtime}
     size = {"batches": plan.batches, "attempts": plan.attempts}
     report = Report()
     summary: dict = {}
 
-    def take(name: str, arguments: dict, config: dict) -> dict:
-        say(f"throughput: {name}")
-        found = child.measure(f"throughput.{name}", {**common, **arguments}, None if om else config)
-        shared = {"host": records.host(), "versions": records.versions(ge_core=ge_core.__version__)}
+    def measure(name: str, arguments: dict, config: dict) -> dict:
+        with progress.part(f"throughput: {name}"):
+            found = child.measure(f"throughput.measure_{name}", {**common, **arguments}, None if om else config)
+        shared: dict = {"host": records.host(), "versions": records.versions(ge_core=ge_core.__version__)}
         report.records += [Record(bench="throughput", **row, **shared) for row in found.pop("rows", ())]
         return found
 
-    summary["slots"] = take("slots", {"device_id": device_id, **size}, ENGINES)
-    summary["devices"] = take("devices", size, DEVICES)
+    summary["slots"] = measure("slots", {"device_id": device_id, **size}, ENGINES_CONFIG)
+    summary["devices"] = measure("devices", size, DEVICES_CONFIG)
     refused = summary["slots"].pop("no_triton")
     remarks = [f"throughput has nothing through Triton, and no G8b: {refused}"] if refused else []
     arguments = {"device_id": device_id, "requests": plan.requests, "settled": plan.settled}
-    summary["memory"] = take("memory", arguments, {})
+    summary["memory"] = measure("memory", arguments, {})
     summary["device"] = summary["memory"].pop("device")
     report.summary = {"throughput": summary}
     report.limits = limits(summary)
     return report, remarks
 
 
-def slots(model: str | None, runtime: str, device_id: int, batches: int, attempts: int) -> dict:
+def measure_slots(model: str | None, runtime: str, device_id: int, batches: int, attempts: int) -> dict:
     """Measure `submit` with 1, 2 and 3 slots, in turn with the last clients of Triton (runs in a child)."""
     with _case(model, runtime) as case:
         timing = case.timing if model else ENGINES_TIMING
@@ -133,7 +135,7 @@ def slots(model: str | None, runtime: str, device_id: int, batches: int, attempt
     }
 
 
-def devices(model: str | None, runtime: str, batches: int, attempts: int) -> dict:
+def measure_devices(model: str | None, runtime: str, batches: int, attempts: int) -> dict:
     """Measure one session over one device and over all, two slots each so that no device waits for the host (child)."""
     with _case(model, runtime) as case:
         timing = case.timing if model else DEVICES_TIMING
@@ -163,9 +165,11 @@ def _triton(case: presets.Case, runtime: str, device_id: int) -> Iterator[tuple[
     with tempfile.TemporaryDirectory(prefix="ge_core_bench_") as name, contextlib.ExitStack() as stack:
         setting = Setting(slots=SLOTS[-1], delay_us=None, first_device=device_id)
         with ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id) as session:
-            settings.add(Path(name), case.name, settings.config(case.name, case.om, runtime, session, setting))
+            settings.add_model(
+                Path(name), case.name, settings.config_text(case.name, case.om, runtime, session, setting)
+            )
         try:
-            server = stack.enter_context(settings.serve(Path(name), runtime))
+            server = stack.enter_context(serve_explicit(Path(name), runtime))
         except ServerError as error:
             yield None, str(error)
         else:
@@ -195,14 +199,14 @@ def _rates(
         feeds = [case.rows(rows, first) for first in range(presets.ROWS if case.splittable else 1)]
         expected = [session.run(None, inputs) for inputs in feeds]
         exact = case.timing.startswith("declared")
-        runs: dict[tuple, Callable[[], Taken]] = {
+        runs: dict[tuple, Callable[[], Completions]] = {
             ("direct", None): lambda: keep_in_flight(session, feeds, expected, in_flight, batches, exact)
         }
         if endpoint is not None:
-            clients = Clients(case, endpoint, case.name, TRANSPORT, session, CLIENTS, rows or 1)
+            clients = LoadGenerator(case, endpoint, case.name, TRANSPORT, session, CLIENTS, rows or 1)
             stack.callback(clients.close)
-            runs["triton", TRANSPORT] = lambda: clients.busy(batches)
-        taken = steadiest(runs, attempts)
+            runs["triton", TRANSPORT] = lambda: clients.saturated(batches)
+        completions = most_stable(runs, attempts)
     burst = len(device_ids)
     return [
         {
@@ -218,66 +222,66 @@ def _rates(
             "timing": timing,
             **stats.summarize(found.elapsed_ns),
             "samples_ns": found.elapsed_ns,
-            "rows_per_s": round((rows or 1) * found.per_s(1 if transport else burst), 3),
+            "rows_per_s": round((rows or 1) * found.rate(1 if transport else burst), 3),
             "stable": stats.is_stable(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)),
             "device": records.device(runtime, *device_ids),
         }
-        for (path, transport), found in taken.items()
+        for (path, transport), found in completions.items()
     ]
 
 
-def steadiest(runs: Mapping[tuple, Callable[[], Taken]], attempts: int) -> dict[tuple, Taken]:
-    """Repeat all `runs`, in turn, until the windows of each agree to 2 %, and return the most even turn.
+def most_stable(runs: Mapping[tuple, Callable[[], Completions]], attempts: int) -> dict[tuple, Completions]:
+    """Repeat all `runs`, in turn, until the windows of each agree to 2 %, and return the most stable turn.
 
-    It is chosen by how even it is, never by its rate.
+    It is chosen by its stability, never by its rate.
     """
     best, least = {}, float("inf")
     for _ in range(attempts):
-        taken = {name: run() for name, run in runs.items()}
+        attempt = {name: run() for name, run in runs.items()}
         differ = max(
-            stats.spread(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)) for found in taken.values()
+            stats.spread(stats.concurrent_windows(found.finished_ns, found.elapsed_ns)) for found in attempt.values()
         )
         if differ < least:
-            best, least = taken, differ
-        if least <= EVEN:
+            best, least = attempt, differ
+        if least <= STABLE_WITHIN:
             break
     return best
 
 
 def keep_in_flight(
     session, feeds: Sequence[dict], expected: Sequence[list], in_flight: int, count: int, exact: bool
-) -> Taken:
+) -> Completions:
     """Submit `count` requests, never more than `in_flight` at once, and await them in order.
 
-    Request i has ``feeds[i % len(feeds)]``;
-    every answer's beginning is compared with the expected one, the last ones entirely.
+    Request i has ``feeds[i % len(feeds)]``; the first values of its outputs are compared with
+    the expected ones, and all values of the last requests.
     """
     heads = [[array.reshape(-1)[:16] for array in arrays] for arrays in expected]
     waiting: collections.deque = collections.deque()
     finished: list[int] = []
     elapsed: list[int] = []
 
-    def take() -> None:
+    def finish_oldest() -> None:
         number, begun, future = waiting.popleft()
-        answer = future.result()
+        outputs = future.result()
         finished.append(time.perf_counter_ns())
         elapsed.append(finished[-1] - begun)
         place, what = number % len(feeds), f"submit, request {number}"
-        agree(heads[place], [array.reshape(-1)[:16] for array in answer], what, exact)
+        check_outputs(heads[place], [array.reshape(-1)[:16] for array in outputs], what, exact)
         if number >= count - in_flight:
-            agree(expected[place], answer, what, exact)
+            check_outputs(expected[place], outputs, what, exact)
 
     for number in range(count):
         if len(waiting) == in_flight:
-            take()
+            finish_oldest()
         begun = time.perf_counter_ns()
         waiting.append((number, begun, session.submit(feeds[number % len(feeds)])))
     while waiting:
-        take()
-    return Taken(finished, elapsed)
+        finish_oldest()
+    return Completions(finished, elapsed)
 
 
-def memory(model: str | None, runtime: str, device_id: int, requests: int, settled: int) -> dict:
+def measure_memory(model: str | None, runtime: str, device_id: int, requests: int, settled: int) -> dict:
     """Make requests of mixed sizes; compare the memory held after all with that after `settled` (runs in a child)."""
     tune_allocator()
     choose = random.Random(0)
@@ -291,7 +295,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
         for case in cases:
             session = ge_core.InferenceSession(case.om, runtime=runtime, device_id=device_id, slots=2)
             sessions.append(stack.enter_context(session))
-            ways += [(call, mixed_sizes(case, session)) for _, call in calling.ways(session)]
+            ways += [(call, mixed_sizes(case, session)) for _, call in calling.call_styles(session)]
         device = records.device(runtime, device_id)
         held = []
         begun = time.perf_counter()
@@ -299,7 +303,7 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
             call, feeds = choose.choice(ways)
             call(choose.choice(feeds))
             if number + 1 in (settled, requests):
-                held.append(_held(sessions, device["library"]))
+                held.append(_memory_in_use(sessions, device["library"]))
         seconds = time.perf_counter() - begun
     return {
         "device": device,
@@ -311,8 +315,8 @@ def memory(model: str | None, runtime: str, device_id: int, requests: int, settl
     }
 
 
-def _held(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
-    """Bytes resident in this process and on the device: as the sessions say and, on the stand-in, as it counts."""
+def _memory_in_use(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
+    """Return bytes resident in this process and on the device, the sessions' and the CPU implementation's count."""
     gc.collect()
     resident = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     stated = [session.stats() for session in sessions]
@@ -321,12 +325,12 @@ def _held(sessions: Sequence, libraries: Sequence[str]) -> dict[str, int]:
         "device": sum(each["device_bytes"] for each in stated),
         "pinned": sum(each["pinned_bytes"] for each in stated),
     }
-    counted = standin.counters(libraries)
+    counted = cpu_counters.counters(libraries)
     return held | ({f"counted_{name}": counted["bytes"][name] for name in ("device", "pinned")} if counted else {})
 
 
 def limits(summary: dict) -> list[Limit]:
-    """G8a, G8b and G9 where the stand-in's times are this bench's own, and G10."""
+    """Return G8a, G8b and G9 where the stand-in's times are this bench's own, and G10."""
     found = []
     slots, devices, grown = summary["slots"], summary["devices"]["rates"], summary["memory"]["growth_bytes"]
     if slots["bound_rows_per_s"] is not None:

@@ -1,4 +1,4 @@
-"""Measurements in a process of their own, so that the stand-in's settings and the heap are theirs alone."""
+"""Measurements in a child process, with a heap and settings of the CPU implementation of their own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from ge_core_pyx.errors import GeCoreError
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = "GE_CORE_CPU_CONFIG"
+CPU_CONFIG = "GE_CORE_CPU_CONFIG"
 
 
 class ChildError(GeCoreError):
-    """A measurement ended with an error; the text is the error's own, `details` has the traceback."""
+    """A measurement in a child process failed; the text is that of its error, `details` has the traceback."""
 
     def __init__(self, text: str, details: str = ""):
         super().__init__(text)
@@ -35,11 +35,11 @@ def measure(function: str, arguments: Mapping, settings: Mapping | None = None):
     arguments : mapping
         Keyword arguments; they and the result travel as JSON.
     settings : mapping, optional
-        The stand-in's GE_CORE_CPU_CONFIG; empty for its defaults. None keeps this process's.
+        GE_CORE_CPU_CONFIG of the child; empty: the defaults. None: this process's.
     """
     environ = dict(os.environ)
     if settings is not None:
-        environ[SETTINGS] = json.dumps(settings)
+        environ[CPU_CONFIG] = json.dumps(settings)
     done = subprocess.run(
         [sys.executable, "-m", "bench.measure.child", function, json.dumps(arguments)],
         cwd=ROOT,
@@ -51,20 +51,20 @@ def measure(function: str, arguments: Mapping, settings: Mapping | None = None):
     if done.returncode != 0:
         last = next(reversed(done.stderr.splitlines()), "nothing on stderr")
         raise ChildError(f"{function} ended with exit code {done.returncode}: {last}", done.stderr)
-    answer = json.loads(done.stdout.splitlines()[-1])
-    if "error" in answer:
-        raise ChildError(answer["error"], answer["details"])
-    return answer["result"]
+    reply = json.loads(done.stdout.splitlines()[-1])
+    if "error" in reply:
+        raise ChildError(reply["error"], reply["details"])
+    return reply["result"]
 
 
 def main(function: str, arguments: str) -> None:
     module, name = function.split(".")
     try:
         result = getattr(importlib.import_module(f"bench.benches.{module}"), name)(**json.loads(arguments))
-        answer = json.dumps({"result": result})
+        reply = json.dumps({"result": result})
     except Exception as error:
-        answer = json.dumps({"error": str(error) or type(error).__name__, "details": traceback.format_exc()})
-    print(answer)
+        reply = json.dumps({"error": str(error) or type(error).__name__, "details": traceback.format_exc()})
+    print(reply)
 
 
 if __name__ == "__main__":

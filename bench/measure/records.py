@@ -99,8 +99,8 @@ class Report:
     limits: list[Limit] = field(default_factory=list)
 
     @classmethod
-    def joined(cls, reports: list[Report]) -> Report:
-        """Return one report of several benches'."""
+    def merged(cls, reports: list[Report]) -> Report:
+        """Return the reports of several benches as one."""
         joined = cls()
         for report in reports:
             joined.records += report.records

@@ -5,10 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+
+Samples = Sequence[int] | Sequence[float] | np.ndarray
+Key = TypeVar("Key", bound=Hashable)
 
 PERCENTILES = (50, 90, 95, 99)
 P99_SAMPLES = 100
@@ -16,7 +20,7 @@ WINDOWS = 3
 TOLERANCE = 0.10
 
 
-def percentile(samples: Sequence[float], q: float) -> float:
+def percentile(samples: Samples, q: float) -> float:
     """Return the `q`-th percentile of `samples`, linearly interpolated between the two nearest ranks."""
     return float(np.percentile(np.asarray(samples, dtype=np.float64), q))
 
@@ -36,7 +40,7 @@ def summarize(elapsed_ns: Sequence[int]) -> dict:
 
 
 def spread(windows: Sequence[tuple[float, float]]) -> float:
-    """By how much, as a part of the smallest, consecutive windows differ in throughput or latency, given as pairs."""
+    """Return by what part of the smallest the windows differ in throughput or latency, given as such pairs."""
     return float(max(max(values) / min(values) - 1 for values in zip(*windows, strict=True)))
 
 
@@ -124,33 +128,35 @@ def paired_ratio(a_ns: Sequence[int], b_ns: Sequence[int], block: int = 100) -> 
     ]
     ratios, apart = [x / y for x, y in medians], [x - y for x, y in medians]
     return Ratio(
-        percentile(a, 50) / percentile(b, 50),
-        *(percentile(ratios, q) for q in (10, 90)),
-        percentile(a, 50) - percentile(b, 50),
-        *(percentile(apart, q) for q in (10, 90)),
+        ratio=percentile(a, 50) / percentile(b, 50),
+        ratio_p10=percentile(ratios, 10),
+        ratio_p90=percentile(ratios, 90),
+        apart_us=percentile(a, 50) - percentile(b, 50),
+        apart_p10_us=percentile(apart, 10),
+        apart_p90_us=percentile(apart, 90),
     )
 
 
 def until_stable(
-    window: Callable[[], dict[str, list[int]]], most: int, count: int = WINDOWS
-) -> list[dict[str, list[int]]]:
-    """Take windows until `count` consecutive ones agree for every series, at most `most`; return those.
+    window: Callable[[], dict[Key, list[int]]], max_windows: int, count: int = WINDOWS
+) -> list[dict[Key, list[int]]]:
+    """Take windows until `count` consecutive ones agree for every series, at most `max_windows`; return those.
 
     `window` returns each series' nanoseconds, of calls made one after another. When no windows agree, those that differ
-    least are returned. Which are taken depends on how even they are, never on what they say.
+    least are returned. Only their stability decides which are taken, never their values.
     """
-    taken: list[dict[str, list[int]]] = []
+    windows: list[dict[Key, list[int]]] = []
     best: tuple[float, int] = (float("inf"), 0)
-    while len(taken) < max(most, count):
-        taken.append(window())
-        first = len(taken) - count
+    while len(windows) < max(max_windows, count):
+        windows.append(window())
+        first = len(windows) - count
         if first >= 0:
-            series = [[sequential_windows(part[name], 1)[0] for part in taken[first:]] for name in taken[0]]
+            series = [[sequential_windows(part[name], 1)[0] for part in windows[first:]] for name in windows[0]]
             differ = max(map(spread, series))
             best = min(best, (differ, first))
             if differ <= TOLERANCE:
                 break
-    return taken[best[1] : best[1] + count]
+    return windows[best[1] : best[1] + count]
 
 
 @dataclass(frozen=True)
@@ -177,11 +183,10 @@ def timed(function: Callable[[], object], clock: Callable[[], int] = time.perf_c
 
 
 def interleave(
-    calls: Mapping[str, Call],
+    calls: Mapping[Key, Call],
     rounds: int,
     sleep: Callable[[float], None] = time.sleep,
-    progress: Callable[[int], None] | None = None,
-) -> dict[str, list[int]]:
+) -> dict[Key, list[int]]:
     """Make `rounds` rounds of all calls, each round in a new order, and return each call's nanoseconds.
 
     Drift of the machine then hits all calls alike and no call always follows the same other one. The orders are the
@@ -189,7 +194,7 @@ def interleave(
     """
     order = random.Random(0)
     names = list(calls)
-    samples: dict[str, list[int]] = {name: [] for name in names}
+    samples: dict[Key, list[int]] = {name: [] for name in names}
     for number in range(rounds):
         order.shuffle(names)
         for name in names:
@@ -198,8 +203,6 @@ def interleave(
                 if call.pause_s:
                     sleep(call.pause_s)
                 samples[name].append(call.run())
-        if progress is not None:
-            progress(number + 1)
     return samples
 
 
@@ -224,12 +227,12 @@ def turns_of(run: Callable[[int], list[int]], clock: Callable[[], int] = time.pe
 
 def alternate(paths: Mapping[str, Callable[[int], Turn]], count: int, turns: int) -> dict[str, list[Turn]]:
     """Let each path make `count` calls, in `turns` turns, so that drift hits all alike."""
-    taken: dict[str, list[Turn]] = {name: [] for name in paths}
+    found: dict[str, list[Turn]] = {name: [] for name in paths}
     sizes = [count * (turn + 1) // turns - count * turn // turns for turn in range(turns)]
     for size in filter(None, sizes):
         for name, run in paths.items():
-            taken[name].append(run(size))
-    return taken
+            found[name].append(run(size))
+    return found
 
 
 def rate(turns: Sequence[Turn]) -> float:

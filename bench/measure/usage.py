@@ -1,4 +1,4 @@
-"""What a device says about itself during a run: utilisation and memory, sampled by a thread."""
+"""Utilisation and memory of devices during a run, sampled by a thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sampler:
 
     def __enter__(self) -> Sampler:
         self._contexts = {number: device.Context(self._runtime, number) for number in self._devices}
-        self._take()
+        self._sample()
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self._thread.start()
         return self
@@ -40,15 +40,15 @@ class Sampler:
     def __exit__(self, *exception) -> None:
         self._ended.set()
         self._thread.join()
-        self._take()
+        self._sample()
         for context in self._contexts.values():
             context.close()
 
     def _loop(self) -> None:
         while not self._ended.wait(self._interval_s):
-            self._take()
+            self._sample()
 
-    def _take(self) -> None:
+    def _sample(self) -> None:
         for number, context in self._contexts.items():
             sample: dict = dict(self._runtime.utilization(number))
             with contextlib.suppress(AclError):
@@ -58,11 +58,11 @@ class Sampler:
 
     def summary(self) -> dict:
         """Return per device the mean and highest utilisation in per cent, and the most memory in use in bytes."""
-        return {"devices": [{"device": number, **digest(taken)} for number, taken in self._samples.items()]}
+        return {"devices": [{"device": number, **summarize_samples(taken)} for number, taken in self._samples.items()]}
 
 
-def digest(samples: Sequence[dict]) -> dict:
-    """Put samples together; the first only starts the counting of utilisation."""
+def summarize_samples(samples: Sequence[dict]) -> dict:
+    """Return the summary of one device's samples; the first one only starts the counting of utilisation."""
     found: dict = {"samples": len(samples) - 1}
     for name in UNITS:
         values = [sample[key] for sample in samples[1:] if sample.get(key := f"{name}_percent") is not None]

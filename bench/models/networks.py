@@ -15,7 +15,7 @@ import numpy as np
 
 import ge_core
 from bench.models import presets
-from bench.models.presets import ROWS, Case, NotHereError
+from bench.models.presets import ROWS, Case, UnavailableError
 from ge_core.compiler import compile_model
 from ge_core_pyx import model as om_model
 
@@ -32,14 +32,16 @@ class Graph:
 
     def __init__(self, seed: int = 0):
         if importlib.util.find_spec("onnx") is None:
-            raise NotHereError("the presets resnet50 and bert_base are built with the package onnx: pip install onnx")
+            raise UnavailableError(
+                "the presets resnet50 and bert_base are built with the package onnx: pip install onnx"
+            )
         import onnx
 
         self.onnx, self._random = onnx, np.random.default_rng(seed)
         self.nodes: list = []
         self.weights: list = []
 
-    def constant(self, array: np.ndarray) -> str:
+    def constant(self, array: np.ndarray | np.floating) -> str:
         name = f"w{len(self.weights)}"
         self.weights.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
@@ -183,8 +185,10 @@ def gear_cases(name: str, om: Path, runtime: str) -> list[Case]:
         inputs = presets.random_inputs(description.inputs, shapes=shapes)
         if "attention_mask" in inputs:
             inputs["attention_mask"] = np.ones_like(inputs["attention_mask"])
-        label = "x".join(map(str, dict.fromkeys(gear) if len(set(gear)) < len(gear) else gear))
-        cases.append(Case(f"{name}_{label}", om, inputs, False, timing))
+        dims = (gear,) if isinstance(gear, int) else gear
+        if len(set(dims)) < len(dims):  # of several inputs with the same dims: each once
+            dims = tuple(dict.fromkeys(dims))
+        cases.append(Case(f"{name}_{'x'.join(map(str, dims))}", om, inputs, False, timing))
     return cases
 
 
@@ -198,32 +202,32 @@ def given_inputs(case: Case, path: Path) -> Case:
     ----------
     case : Case
     path : Path
-        One array for each input of the model, by name. Where the model can be cut by rows there may be any number of
-        rows: they are repeated, or cut, to `ROWS`. Else the arrays are the whole input.
+        One array for each input of the model, by name. Where the model can be split by rows there may be any number of
+        rows: they are repeated, or shortened, to `ROWS`. Else the arrays are the whole input.
 
     Raises
     ------
-    NotHereError
+    UnavailableError
         Not such a file, a missing or unknown name, another dtype or shape.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError) as error:
-        raise NotHereError(f"{path} cannot be read as npz: {error}") from None
+        raise UnavailableError(f"{path} cannot be read as npz: {error}") from None
     if arrays.keys() != case.inputs.keys():
-        raise NotHereError(f"{path} must hold {', '.join(case.inputs)}; it holds {', '.join(arrays) or 'nothing'}")
+        raise UnavailableError(f"{path} must hold {', '.join(case.inputs)}; it holds {', '.join(arrays) or 'nothing'}")
     for name, wanted in case.inputs.items():
         given = arrays[name]
         fits = given.ndim == wanted.ndim and (not case.splittable or given.shape[1:] == wanted.shape[1:])
         if given.dtype != wanted.dtype or not fits or not given.size:
             shape = ", ".join(map(str, ("rows", *wanted.shape[1:]) if case.splittable else wanted.shape))
-            raise NotHereError(
+            raise UnavailableError(
                 f"{path}, {name!r}: expected {wanted.dtype} ({shape}), got {given.dtype} {given.shape}"
             )  # fmt: skip
     if case.splittable:
         counts = {name: len(array) for name, array in arrays.items()}
         if len(set(counts.values())) > 1:
-            raise NotHereError(f"{path}: the inputs have different numbers of rows: {counts}")
+            raise UnavailableError(f"{path}: the inputs have different numbers of rows: {counts}")
         arrays = {name: np.resize(array, (ROWS, *array.shape[1:])) for name, array in arrays.items()}
     return replace(case, inputs=arrays)

@@ -30,7 +30,7 @@ TEXTS = (
 )  # fmt: skip
 
 
-class NotHereError(GeCoreError):
+class UnavailableError(GeCoreError):
     """A model cannot be measured here; the text says why and what to do."""
 
 
@@ -64,8 +64,8 @@ class Case:
         """Return `count` rows from row `start` on, C-contiguous; all of it for a model that cannot be split."""
         if not self.splittable:
             return dict(self.inputs)
-        taken = [(start + i) % ROWS for i in range(count)]
-        return {name: np.ascontiguousarray(array[taken]) for name, array in self.inputs.items()}
+        numbers = [(start + i) % ROWS for i in range(count)]
+        return {name: np.ascontiguousarray(array[numbers]) for name, array in self.inputs.items()}
 
 
 def llama_description() -> dict:
@@ -85,7 +85,9 @@ def random_inputs(inputs: Sequence, shapes: Sequence[Sequence[int]]) -> dict[str
     arrays = {}
     for spec, shape in zip(inputs, shapes, strict=True):
         if spec.dtype == "bfloat16":
-            raise NotHereError(f"input {spec.name!r} is bfloat16, which NumPy cannot send; the bench needs another om")
+            raise UnavailableError(
+                f"input {spec.name!r} is bfloat16, which NumPy cannot send; the bench needs another om"
+            )
         dtype = np.dtype(spec.dtype)
         if dtype.kind == "f":
             arrays[spec.name] = random.random(shape).astype(dtype)
@@ -98,20 +100,22 @@ def ocr_file(part: str) -> Path:
     """Find the ONNX file of `part` (``cls`` or ``rec``) in the installed rapidocr-onnxruntime, without importing it."""
     package = importlib.util.find_spec("rapidocr_onnxruntime")
     if package is None or not package.submodule_search_locations:
-        raise NotHereError(
+        raise UnavailableError(
             "the preset ocr needs the models that the package rapidocr-onnxruntime carries; install it with "
             "pip install --no-deps rapidocr-onnxruntime"
         )
     path = Path(package.submodule_search_locations[0]) / "models" / OCR_FILES[part]
     if not path.is_file():
-        raise NotHereError(f"the installed rapidocr-onnxruntime has no {path.name}; version 1.4 carries it")
+        raise UnavailableError(f"the installed rapidocr-onnxruntime has no {path.name}; version 1.4 carries it")
     return path
 
 
 def _font() -> str:
     package = importlib.util.find_spec("matplotlib")
     if package is None or not package.submodule_search_locations:
-        raise NotHereError("the preset ocr renders text with the font that matplotlib carries; pip install matplotlib")
+        raise UnavailableError(
+            "the preset ocr renders text with the font that matplotlib carries; pip install matplotlib"
+        )
     return str(Path(package.submodule_search_locations[0]) / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf")
 
 
@@ -145,8 +149,9 @@ def om_case(name: str, om: Path, runtime: str) -> Case:
     """
     description = ge_core.describe_model(om, runtime)
     splittable = description.max_rows > 0
+    shapes: Sequence[Sequence[int]]
     if splittable:
-        shapes = [(ROWS, *spec.shape[1:]) for spec in description.inputs]
+        shapes = [(ROWS, *(dim or 1 for dim in spec.shape[1:])) for spec in description.inputs]
     elif description.gears:
         shapes = model.input_shapes(description, description.gears[-1])
     else:
@@ -155,7 +160,7 @@ def om_case(name: str, om: Path, runtime: str) -> Case:
 
 
 def timing_of(om: Path, runtime: str) -> str:
-    """Say what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
+    """Return what decides an om's execution time: the device, a declaration, or the CPU that computes it."""
     if runtime == "npu":
         return "device"
     manifest = om_file.read_manifest(om)
@@ -175,7 +180,9 @@ def synthetic_case(name: str, folder: Path, description: Mapping) -> Case:
 def llama_case(runtime: str, folder: Path) -> Case:
     """Compile the synthetic LLaMA-7B."""
     if runtime == "npu":
-        raise NotHereError("the preset llama7b is a synthetic model of the cpu runtime; on an NPU add --model LLAMA.om")
+        raise UnavailableError(
+            "the preset llama7b is a synthetic model of the cpu runtime; on an NPU add --model LLAMA.om"
+        )
     return synthetic_case("llama7b", folder, llama_description())
 
 

@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
   size_t offset;
   size_t nbytes;
-} c_path_piece;
+} c_path_copy;
 
 typedef struct {
   aclrtContext context;
@@ -36,15 +36,15 @@ typedef struct {
   size_t in_nbytes;
   const c_path_input* inputs;
   const c_path_output* outputs;
-  const c_path_piece* pieces;  // what of the output block comes back from the device
+  const c_path_copy* output_copies;  // what of the output block comes back from the device
   uint32_t input_count;
   uint32_t output_count;
-  uint32_t piece_count;
+  uint32_t output_copy_count;
   uint32_t model_id;
-} c_path_plan;
+} c_path_call;
 
 enum { PATH_C, PATH_C_PINNED, PATH_MALLOC_PER_CALL };
-enum { MOST_TENSORS = 64 };
+enum { MAX_TENSORS = 64 };
 
 #define USED(X)                 \
   X(aclrtGetCurrentContext)     \
@@ -100,7 +100,7 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static aclError once(const c_path_plan* p, int pinned) {
+static aclError once(const c_path_call* p, int pinned) {
   char* pinned_in = p->pinned_in;
   char* pinned_out = p->pinned_out;
   const char* device_out = p->device_out;
@@ -113,9 +113,9 @@ static aclError once(const c_path_plan* p, int pinned) {
   if (rc) return rc;
   rc = acl.aclmdlExecuteAsync(p->model_id, p->input_dataset, p->output_dataset, p->stream);
   if (rc) return rc;
-  for (uint32_t i = 0; i < p->piece_count; ++i) {
-    const c_path_piece* piece = &p->pieces[i];
-    rc = acl.aclrtMemcpyAsync(pinned_out + piece->offset, piece->nbytes, device_out + piece->offset, piece->nbytes,
+  for (uint32_t i = 0; i < p->output_copy_count; ++i) {
+    const c_path_copy* copy = &p->output_copies[i];
+    rc = acl.aclrtMemcpyAsync(pinned_out + copy->offset, copy->nbytes, device_out + copy->offset, copy->nbytes,
                               ACL_MEMCPY_DEVICE_TO_HOST, p->stream);
     if (rc) return rc;
   }
@@ -158,10 +158,10 @@ static aclError allocate(aclmdlDataset* dataset, size_t i, size_t nbytes, void**
 }
 
 // Every tensor gets memory for this call alone; copies are synchronous and inputs come from pageable memory.
-static aclError once_with_malloc(const c_path_plan* p, aclmdlDataset* inputs, aclmdlDataset* outputs) {
-  void* device_in[MOST_TENSORS] = {NULL};
-  void* device_out[MOST_TENSORS] = {NULL};
-  void* host[MOST_TENSORS] = {NULL};
+static aclError once_with_malloc(const c_path_call* p, aclmdlDataset* inputs, aclmdlDataset* outputs) {
+  void* device_in[MAX_TENSORS] = {NULL};
+  void* device_out[MAX_TENSORS] = {NULL};
+  void* host[MAX_TENSORS] = {NULL};
   aclError rc = 0;
   for (uint32_t i = 0; rc == 0 && i < p->input_count; ++i) {
     size_t nbytes = p->inputs[i].nbytes;
@@ -192,20 +192,20 @@ static aclError once_with_malloc(const c_path_plan* p, aclmdlDataset* inputs, ac
 
 // Makes `count` calls of one path and writes each one's nanoseconds. The session's context is bound for the calls and
 // the caller's given back; neither is timed. Returns 0 or the code.
-aclError c_path_run(const c_path_plan* plan, int path, int count, int64_t* elapsed_ns) {
+aclError c_path_run(const c_path_call* call, int path, int count, int64_t* elapsed_ns) {
   aclmdlDataset *inputs = NULL, *outputs = NULL;
   aclrtContext before = NULL;
   if (acl.aclrtGetCurrentContext(&before) != 0) before = NULL;
-  aclError rc = acl.aclrtSetCurrentContext(plan->context);
+  aclError rc = acl.aclrtSetCurrentContext(call->context);
   if (rc == 0 && path == PATH_MALLOC_PER_CALL) {
-    inputs = copy_dataset(plan->input_dataset);
-    outputs = copy_dataset(plan->output_dataset);
-    int fits = plan->input_count <= MOST_TENSORS && plan->output_count <= MOST_TENSORS;
+    inputs = copy_dataset(call->input_dataset);
+    outputs = copy_dataset(call->output_dataset);
+    int fits = call->input_count <= MAX_TENSORS && call->output_count <= MAX_TENSORS;
     if (inputs == NULL || outputs == NULL || !fits) rc = ACL_ERROR_BAD_ALLOC;
   }
   for (int i = 0; rc == 0 && i < count; ++i) {
     int64_t start = now_ns();
-    rc = path == PATH_MALLOC_PER_CALL ? once_with_malloc(plan, inputs, outputs) : once(plan, path == PATH_C_PINNED);
+    rc = path == PATH_MALLOC_PER_CALL ? once_with_malloc(call, inputs, outputs) : once(call, path == PATH_C_PINNED);
     elapsed_ns[i] = now_ns() - start;
   }
   destroy_dataset(inputs);

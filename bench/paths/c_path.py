@@ -30,11 +30,11 @@ class _Output(ctypes.Structure):
     _fields_ = [("target", ctypes.c_void_p), ("offset", ctypes.c_size_t), ("nbytes", ctypes.c_size_t)]
 
 
-class _Piece(ctypes.Structure):
+class _OutputCopy(ctypes.Structure):
     _fields_ = [("offset", ctypes.c_size_t), ("nbytes", ctypes.c_size_t)]
 
 
-class _Plan(ctypes.Structure):
+class _Call(ctypes.Structure):
     _fields_ = [
         ("context", ctypes.c_void_p),
         ("stream", ctypes.c_void_p),
@@ -47,29 +47,29 @@ class _Plan(ctypes.Structure):
         ("in_nbytes", ctypes.c_size_t),
         ("inputs", ctypes.POINTER(_Input)),
         ("outputs", ctypes.POINTER(_Output)),
-        ("pieces", ctypes.POINTER(_Piece)),
+        ("output_copies", ctypes.POINTER(_OutputCopy)),
         ("input_count", ctypes.c_uint32),
         ("output_count", ctypes.c_uint32),
-        ("piece_count", ctypes.c_uint32),
+        ("output_copy_count", ctypes.c_uint32),
         ("model_id", ctypes.c_uint32),
     ]
 
 
 HANDLES = ("context", "stream", "input_dataset", "output_dataset", "model_id")
 MEMORY = ("pinned_in", "device_in", "device_out", "pinned_out", "in_nbytes")
-LARGEST_GAP = 4096
+MAX_GAP_BYTES = 4096
 PATHS = ("c", "c-pinned", "malloc-per-call")  # in the order of c_path.c's enum
 
 
-def pieces_of(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_copies(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join the (offset, nbytes) of outputs into as few copies as a C program would make: over small gaps only."""
-    pieces: list[tuple[int, int]] = []
+    copies: list[tuple[int, int]] = []
     for offset, nbytes in parts:
-        if pieces and offset - sum(pieces[-1]) <= LARGEST_GAP:
-            pieces[-1] = (pieces[-1][0], offset + nbytes - pieces[-1][0])
+        if copies and offset - sum(copies[-1]) <= MAX_GAP_BYTES:
+            copies[-1] = (copies[-1][0], offset + nbytes - copies[-1][0])
         else:
-            pieces.append((offset, nbytes))
-    return pieces
+            copies.append((offset, nbytes))
+    return copies
 
 
 def compile_library(folder: Path) -> ctypes.CDLL:
@@ -78,7 +78,8 @@ def compile_library(folder: Path) -> ctypes.CDLL:
     if shutil.which(compiler[0]) is None:
         raise CPathError(f"no C compiler: {compiler[0]!r} is not on PATH (set CC to name another)")
     target = folder / "c_path.so"
-    command = [*compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", "-o", target, SOURCE, "-ldl"]
+    files = ["-o", str(target), str(SOURCE)]
+    command = [*compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", f"-I{INCLUDE}", *files, "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         first = next(iter(done.stderr.splitlines()), f"exit code {done.returncode}")
@@ -87,7 +88,7 @@ def compile_library(folder: Path) -> ctypes.CDLL:
     library.c_path_bind.argtypes = [ctypes.POINTER(ctypes.c_char_p), ctypes.c_int]
     library.c_path_bind.restype = ctypes.c_char_p
     library.c_path_run.argtypes = [
-        ctypes.POINTER(_Plan), ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64),
+        ctypes.POINTER(_Call), ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64),
     ]  # fmt: skip
     library.c_path_run.restype = ctypes.c_int
     return library
@@ -101,7 +102,7 @@ class CPath:
     library : ctypes.CDLL
         From `compile_library`.
     handles : dict
-        ``InferenceSession.native_handles(rows)``; the session must stay open and serve nothing else during a call.
+        ``Engine.native_handles``; the session must stay open and run nothing else during a call.
     inputs : dict of str to ndarray
         C-contiguous user arrays in ordinary memory, one per model input.
     outputs : dict of str to ndarray
@@ -118,15 +119,15 @@ class CPath:
         self._kept = (inputs, outputs)
         sources = [_Input(*self._part(inputs[name], offset, nbytes)) for name, offset, nbytes in handles["inputs"]]
         targets = [_Output(*self._part(outputs[name], offset, nbytes)) for name, offset, nbytes in handles["outputs"]]
-        pieces = [_Piece(*piece) for piece in pieces_of([(part.offset, part.nbytes) for part in targets])]
-        self._plan = _Plan(
+        copies = [_OutputCopy(*copy) for copy in merge_copies([(part.offset, part.nbytes) for part in targets])]
+        self._call = _Call(
             **{name: handles[name] for name in HANDLES + MEMORY},
             inputs=(_Input * len(sources))(*sources),
             outputs=(_Output * len(targets))(*targets),
-            pieces=(_Piece * len(pieces))(*pieces),
+            output_copies=(_OutputCopy * len(copies))(*copies),
             input_count=len(sources),
             output_count=len(targets),
-            piece_count=len(pieces),
+            output_copy_count=len(copies),
         )
 
     @staticmethod
@@ -143,7 +144,7 @@ class CPath:
         and to pageable memory.
         """
         elapsed = (ctypes.c_int64 * count)()
-        code = self._run(ctypes.byref(self._plan), PATHS.index(path), count, elapsed)
+        code = self._run(ctypes.byref(self._call), PATHS.index(path), count, elapsed)
         if code != 0:
             raise RuntimeError(f"the path {path} failed with AscendCL code {code}")
         return list(elapsed)
@@ -151,10 +152,10 @@ class CPath:
     def once(self, path: str = "c") -> Callable[[], int]:
         """Return a function that makes one call and returns its nanoseconds, taken in C."""
         elapsed = (ctypes.c_int64 * 1)()
-        plan, number = ctypes.byref(self._plan), PATHS.index(path)
+        call_pointer, number = ctypes.byref(self._call), PATHS.index(path)
 
         def call() -> int:
-            code = self._run(plan, number, 1, elapsed)  # self keeps the user's arrays
+            code = self._run(call_pointer, number, 1, elapsed)  # self keeps the user's arrays
             if code != 0:
                 raise RuntimeError(f"the path {path} failed with AscendCL code {code}")
             return elapsed[0]

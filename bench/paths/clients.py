@@ -1,4 +1,4 @@
-"""One request over each transport: callers that send the same inputs again and again and hold the last answer.
+"""Clients of each transport: each sends one request again and again and holds the outputs of the last response.
 
 A call is what a user of that transport pays per request: inputs start in ordinary memory, outputs end as NumPy arrays.
 With shared memory the inputs are copied into the region and the outputs are views of it. ``http+shm`` is the bench's
@@ -53,14 +53,14 @@ class Request:
     outputs: Mapping[str, tuple[tuple[int, ...], np.dtype]]
 
 
-class Wire:
-    """A caller over ``grpc`` or ``http`` with the tensors inside the messages."""
+class MessageClient:
+    """A client over ``grpc`` or ``http`` with the tensors inside the messages."""
 
     def __init__(self, endpoint: Endpoint, request: Request, transport: str):
         self._library = tritonclient.grpc if transport == "grpc" else tritonclient.http
         self._client = self._library.InferenceServerClient(endpoint.grpc if transport == "grpc" else endpoint.http)
         self._request = request
-        self._wanted = [self._library.InferRequestedOutput(name) for name in request.outputs]
+        self._requested = [self._library.InferRequestedOutput(name) for name in request.outputs]
         self.outputs: dict[str, np.ndarray] = {}
 
     def encode(self) -> list:
@@ -71,8 +71,8 @@ class Wire:
             tensors.append(tensor)
         return tensors
 
-    def exchange(self, tensors: list):
-        return self._client.infer(self._request.model, tensors, outputs=self._wanted)
+    def exchange(self, tensors: list | None):
+        return self._client.infer(self._request.model, tensors, outputs=self._requested)
 
     def decode(self, result) -> None:
         self.outputs = {name: result.as_numpy(name) for name in self._request.outputs}
@@ -84,29 +84,29 @@ class Wire:
         self._client.close()
 
 
-class Regions:
+class SharedMemoryRegions:
     """One shared memory region for the inputs and one for the outputs of a request, registered with the server.
 
-    The names in /dev/shm are gone as soon as the server has mapped them, so nothing can be left behind.
+    The names in /dev/shm are removed as soon as the server has mapped the regions, so nothing can be left behind.
     """
 
     def __init__(self, endpoint: Endpoint, request: Request):
         self._client = tritonclient.grpc.InferenceServerClient(endpoint.grpc)
         self._registered: list[str] = []
-        self._sources = list(request.inputs.values())
+        self._inputs = list(request.inputs.values())
         sizes = {name: (array.shape, array.dtype) for name, array in request.inputs.items()}
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            self.input_region, self.input_offsets, self._targets = self._create(sizes)
+            self.input_region, self.input_offsets, self._input_views = self._create(sizes)
             self.output_region, self.output_offsets, self.outputs = self._create(request.outputs)
             undo.pop_all()
 
     def _create(self, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype]]):
-        places: dict[str, tuple[int, int]] = {}
+        offsets: dict[str, tuple[int, int]] = {}
         end = 0
         for name, (shape, dtype) in tensors.items():
             nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-            places[name] = (end, nbytes)
+            offsets[name] = (end, nbytes)
             end += -(-nbytes // ALIGNMENT) * ALIGNMENT
         size = max(end, ALIGNMENT)
         region = f"ge_core_bench_{os.getpid()}_{next(_numbers)}"
@@ -120,30 +120,32 @@ class Regions:
         finally:
             os.close(descriptor)
             file.unlink()
-        arrays = {name: np.ndarray(shape, dtype, memory, places[name][0]) for name, (shape, dtype) in tensors.items()}
-        return region, places, arrays
+        arrays: dict[str, np.ndarray] = {
+            name: np.ndarray(shape, dtype, memory, offsets[name][0]) for name, (shape, dtype) in tensors.items()
+        }
+        return region, offsets, arrays
 
-    def fill(self) -> None:
+    def write_inputs(self) -> None:
         """Copy the user's inputs into their region."""
-        for target, source in zip(self._targets.values(), self._sources, strict=True):
-            np.copyto(target, source)
+        for view, array in zip(self._input_views.values(), self._inputs, strict=True):
+            np.copyto(view, array)
 
     def close(self) -> None:
-        """Let the server forget both regions; the memory goes with the last view of it.
+        """Unregister both regions; the memory is freed with the last view of it.
 
         Raises
         ------
         RegionError
-            It keeps one.
+            The server keeps one.
         """
-        kept = [reason for region in self._registered if (reason := self._forget(region)) is not None]
+        failures = [reason for region in self._registered if (reason := self._unregister(region)) is not None]
         self._registered.clear()
         self._client.close()
-        if kept:
-            raise RegionError("the server does not let go of shared memory: " + "; ".join(kept))
+        if failures:
+            raise RegionError("the server does not let go of shared memory: " + "; ".join(failures))
 
-    def _forget(self, region: str) -> str | None:
-        """Unregister a region, or return why that is not possible; for a moment after an answer it is in use."""
+    def _unregister(self, region: str) -> str | None:
+        """Unregister a region, or return why that is not possible; for a moment after a response it is in use."""
         deadline = time.monotonic() + RELEASED_WITHIN_S
         while True:
             try:
@@ -157,14 +159,15 @@ class Regions:
             time.sleep(0.01)
 
 
-class SharedGrpc:
-    """A caller over ``grpc+shm``: Triton's gRPC client, tensors in system shared memory."""
+class SharedMemoryGrpcClient:
+    """A client over ``grpc+shm``: Triton's gRPC client, tensors in system shared memory."""
 
     def __init__(self, endpoint: Endpoint, request: Request):
-        self._regions = Regions(endpoint, request)
+        self._regions = SharedMemoryRegions(endpoint, request)
         self._client = tritonclient.grpc.InferenceServerClient(endpoint.grpc)
         self._model = request.model
-        self._inputs, self._wanted = [], []
+        self._inputs: list = []
+        self._requested: list = []
         for name, array in request.inputs.items():
             offset, nbytes = self._regions.input_offsets[name]
             tensor = tritonclient.grpc.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
@@ -172,19 +175,19 @@ class SharedGrpc:
             self._inputs.append(tensor)
         for name in request.outputs:
             offset, nbytes = self._regions.output_offsets[name]
-            wanted = tritonclient.grpc.InferRequestedOutput(name)
-            wanted.set_shared_memory(self._regions.output_region, nbytes, offset)
-            self._wanted.append(wanted)
+            requested = tritonclient.grpc.InferRequestedOutput(name)
+            requested.set_shared_memory(self._regions.output_region, nbytes, offset)
+            self._requested.append(requested)
 
     @property
     def outputs(self) -> dict[str, np.ndarray]:
         return self._regions.outputs
 
     def encode(self) -> None:
-        self._regions.fill()
+        self._regions.write_inputs()
 
     def exchange(self, _=None) -> None:
-        self._client.infer(self._model, self._inputs, outputs=self._wanted)
+        self._client.infer(self._model, self._inputs, outputs=self._requested)
 
     def decode(self, _=None) -> None:
         """Nothing: the outputs are views of the region."""
@@ -198,22 +201,25 @@ class SharedGrpc:
         self._regions.close()
 
 
-class LeanHttp:
-    """A caller over ``http+shm``: one open socket, a request whose bytes never change, tensors in shared memory."""
+class LeanHttpClient:
+    """A client over ``http+shm``: one open socket, a request whose bytes never change, tensors in shared memory."""
 
     def __init__(self, endpoint: Endpoint, request: Request):
-        self._regions = Regions(endpoint, request)
+        self._regions = SharedMemoryRegions(endpoint, request)
         inputs = [
             {
                 "name": name,
                 "shape": list(array.shape),
                 "datatype": np_to_triton_dtype(array.dtype),
-                "parameters": self._place(self._regions.input_region, self._regions.input_offsets[name]),
+                "parameters": self._location(self._regions.input_region, self._regions.input_offsets[name]),
             }
             for name, array in request.inputs.items()
         ]
         outputs = [
-            {"name": name, "parameters": self._place(self._regions.output_region, self._regions.output_offsets[name])}
+            {
+                "name": name,
+                "parameters": self._location(self._regions.output_region, self._regions.output_offsets[name]),
+            }
             for name in request.outputs
         ]
         body = json.dumps({"inputs": inputs, "outputs": outputs}).encode()
@@ -228,8 +234,8 @@ class LeanHttp:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     @staticmethod
-    def _place(region: str, place: tuple[int, int]) -> dict:
-        offset, nbytes = place
+    def _location(region: str, offset_nbytes: tuple[int, int]) -> dict:
+        offset, nbytes = offset_nbytes
         return {
             "shared_memory_region": region,
             "shared_memory_offset": offset,
@@ -241,19 +247,19 @@ class LeanHttp:
         return self._regions.outputs
 
     def encode(self) -> None:
-        self._regions.fill()
+        self._regions.write_inputs()
 
     def exchange(self, _=None) -> None:
         self._socket.sendall(self._message)
-        answer = b""
-        while (end := answer.find(b"\r\n\r\n")) < 0:
-            answer += self._receive()
-        head = answer[:end].lower()
+        response = b""
+        while (end := response.find(b"\r\n\r\n")) < 0:
+            response += self._receive()
+        head = response[:end].lower()
         length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
-        while len(answer) < end + 4 + length:
-            answer += self._receive()
+        while len(response) < end + 4 + length:
+            response += self._receive()
         if not head.startswith(b"http/1.1 200"):
-            raise RuntimeError(f"the server answered {answer[:end].decode()}: {answer[end + 4 :].decode()}")
+            raise RuntimeError(f"the server answered {response[:end].decode()}: {response[end + 4 :].decode()}")
 
     def decode(self, _=None) -> None:
         """Nothing: the outputs are views of the region."""
@@ -273,10 +279,13 @@ class LeanHttp:
         self._regions.close()
 
 
-def connect(endpoint: Endpoint, request: Request, transport: str) -> Wire | SharedGrpc | LeanHttp:
-    """Return a caller of `request` over ``grpc``, ``http``, ``grpc+shm`` or ``http+shm``; close it after use."""
+Client = MessageClient | SharedMemoryGrpcClient | LeanHttpClient
+
+
+def connect(endpoint: Endpoint, request: Request, transport: str) -> Client:
+    """Return a client for `request` over ``grpc``, ``http``, ``grpc+shm`` or ``http+shm``; close it after use."""
     if transport == "grpc+shm":
-        return SharedGrpc(endpoint, request)
+        return SharedMemoryGrpcClient(endpoint, request)
     if transport == "http+shm":
-        return LeanHttp(endpoint, request)
-    return Wire(endpoint, request, transport)
+        return LeanHttpClient(endpoint, request)
+    return MessageClient(endpoint, request, transport)

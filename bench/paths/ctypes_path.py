@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bench.paths.c_path import pieces_of
+from bench.paths.c_path import merge_copies
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 
@@ -38,7 +38,7 @@ class CtypesPath:
             (outputs[name], _view(handles["pinned_out"] + offset, outputs[name]))
             for name, offset, _ in handles["outputs"]
         ]
-        self._pieces = pieces_of([(offset, outputs[name].nbytes) for name, offset, _ in handles["outputs"]])
+        self._output_copies = merge_copies([(offset, outputs[name].nbytes) for name, offset, _ in handles["outputs"]])
 
     def once(self, clock: Callable[[], int] = time.perf_counter_ns) -> Callable[[], int]:
         """Return a function that makes one call and returns its nanoseconds."""
@@ -47,7 +47,7 @@ class CtypesPath:
         to_device = (handles["device_in"], nbytes, handles["pinned_in"], nbytes, HOST_TO_DEVICE, stream)
         to_host = [
             (handles["pinned_out"] + offset, size, handles["device_out"] + offset, size, DEVICE_TO_HOST, stream)
-            for offset, size in self._pieces
+            for offset, size in self._output_copies
         ]
         execute = (handles["model_id"], handles["input_dataset"], handles["output_dataset"], stream)
 
@@ -57,7 +57,7 @@ class CtypesPath:
             for target, source in self._copies_in:
                 np.copyto(target, source)
             codes = [copy(*to_device), self._execute(*execute)]
-            codes += [copy(*piece) for piece in to_host]
+            codes += [copy(*each) for each in to_host]
             codes.append(self._synchronize(stream))
             for target, source in self._copies_out:
                 np.copyto(target, source)
@@ -70,5 +70,5 @@ class CtypesPath:
 
 
 def _view(address: int, like: np.ndarray) -> np.ndarray:
-    memory = (ctypes.c_char * like.nbytes).from_address(address)
-    return np.ndarray(like.shape, like.dtype, memory)
+    memory = memoryview((ctypes.c_char * like.nbytes).from_address(address))
+    return np.frombuffer(memory, like.dtype).reshape(like.shape)

@@ -8,15 +8,15 @@ stable are shown and not judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.report.build import CPU_WARNING, bound, mark, ms, rate
 from bench.report.document import Document, Section, Table, Text
-from bench.report.pages import CPU_WARNING, bound, mark, ms, rate
 
 KEY = ("bench", "path", "transport", "model", "batch", "concurrency", "slots", "instances")
 DRIFT = 0.05
-ERRORS = 3.0
+STANDARD_ERRORS = 3.0
 MEDIAN_ERROR = 1.2533  # of a median, in standard deviations over √n
 P90_SIGMAS, P10_P90_SIGMAS = 1.2816, 2.5631
 SLOWER, FASTER, SAME, UNJUDGED = "slower", "faster", "", "not judged"
@@ -35,11 +35,12 @@ class Change:
 
 
 def standard_error(sigma: float, n: int) -> float:
+    """Return the standard error of the median of `n` samples with this standard deviation."""
     return MEDIAN_ERROR * max(sigma, 0.0) / math.sqrt(max(n, 1))
 
 
 def judge(a: float, b: float, allowance: float, judged: bool = True, more_is_better: bool = False) -> str:
-    """Say whether `b` is slower or faster than `a` by more than `allowance`."""
+    """Return whether `b` is slower or faster than `a` by more than `allowance`."""
     if not judged:
         return UNJUDGED
     if abs(b - a) <= allowance:
@@ -49,20 +50,20 @@ def judge(a: float, b: float, allowance: float, judged: bool = True, more_is_bet
 
 def compare_records(a: Sequence[Mapping], b: Sequence[Mapping], drift: float, comparable: bool) -> list[Change]:
     """Compare the p50 of every row that both runs have, and of load and throughput the rows/s."""
-    mine = {_key(record): record for record in a}
+    in_a = {_key(record): record for record in a}
     changes = []
     for record in b:
-        other = mine.get(_key(record))
+        other = in_a.get(_key(record))
         if other is None:
             continue
         judged = comparable and other["stable"] and record["stable"]
         errors = [
             standard_error((row["p90_us"] - row["p50_us"]) / P90_SIGMAS, row["n"]) for row in (other, record)
         ]  # fmt: skip
-        allowance = ERRORS * math.hypot(*errors) + drift * other["p50_us"]
+        allowance = STANDARD_ERRORS * math.hypot(*errors) + drift * other["p50_us"]
         verdict = judge(other["p50_us"], record["p50_us"], allowance, judged)
         note = "" if other["stable"] and record["stable"] else "unstable"
-        what = _name(record)
+        what = _row_label(record)
         changes.append(Change(what, other["p50_us"], record["p50_us"], allowance, verdict, note))
         if record["bench"] in ("throughput", "load"):
             rates = other["rows_per_s"], record["rows_per_s"]
@@ -74,16 +75,16 @@ def compare_records(a: Sequence[Mapping], b: Sequence[Mapping], drift: float, co
 
 def compare_gaps(a: Mapping, b: Mapping, records: Mapping, drift: float, comparable: bool) -> list[Change]:
     """Compare what Triton adds to the C calls, for every model, batch and transport that both runs have."""
-    mine = {_gap_key(model, row): row for model in a.get("models", ()) for row in model["gaps"]}
+    in_a = {_gap_key(model, row): row for model in a.get("models", ()) for row in model["gaps"]}
     changes = []
     for model in b.get("models", ()):
         for row in model["gaps"]:
-            other = mine.get(_gap_key(model, row))
+            other = in_a.get(_gap_key(model, row))
             if other is None or "gap_us" not in row or "gap_us" not in other:
                 continue
             n = records.get((model["model"], row["batch"], row["transport"]), 1)
             errors = [standard_error((x["gap_p90_us"] - x["gap_p10_us"]) / P10_P90_SIGMAS, n) for x in (other, row)]
-            allowance = ERRORS * math.hypot(*errors) + drift * max(abs(other["gap_us"]), other["floor_us"])
+            allowance = STANDARD_ERRORS * math.hypot(*errors) + drift * max(abs(other["gap_us"]), other["floor_us"])
             stable = other.get("stable", True) and row.get("stable", True)
             verdict = judge(other["gap_us"], row["gap_us"], allowance, comparable and stable)
             what = f"{model['model']} batch {row['batch']}, {row['transport']}"
@@ -94,10 +95,10 @@ def compare_gaps(a: Mapping, b: Mapping, records: Mapping, drift: float, compara
 
 def compare_highest_rates(a: Mapping, b: Mapping, drift: float, comparable: bool) -> list[Change]:
     """Compare the highest rates that keep the same limit; they are known as far as the search went."""
-    mine = {(one["model"], one["transport"]): one for one in a.get("load", ())}
+    in_a = {(one["model"], one["transport"]): one for one in a.get("load", ())}
     changes = []
     for one in b.get("load", ()):
-        other = mine.get((one["model"], one["transport"]))
+        other = in_a.get((one["model"], one["transport"]))
         if other is None or not other["highest_rate"] or not one["highest_rate"]:
             continue
         steps = [(x["too_much"] or x["highest_rate"]) - x["highest_rate"] for x in (other, one)]
@@ -122,7 +123,7 @@ def _gap_key(model: Mapping, row: Mapping) -> tuple:
     return model["model"], row["batch"], row["transport"]
 
 
-def _name(record: Mapping) -> str:
+def _row_label(record: Mapping) -> str:
     way = f"{record['path']} {record['transport'] or ''}".rstrip()
     if record["path"] == "floor" and "pause" in record["timing"]:
         way = way.replace("floor", "floor*")
@@ -133,7 +134,7 @@ def _name(record: Mapping) -> str:
 
 
 def differences(a: Sequence[Mapping], b: Sequence[Mapping]) -> tuple[list[str], bool]:
-    """Say how the two runs' devices, hosts, versions and models differ, and whether their times can be judged."""
+    """Return how the two runs' devices, hosts, versions and models differ, and whether their times can be compared."""
     lines, comparable = [], True
     for what, found in (
         ("device", lambda r: f"{r['device']['name']} ({r['device']['kind']})"),
@@ -180,7 +181,7 @@ class Comparison:
     document: Document
 
     def exit_code(self, check: bool) -> int:
-        """0, or with `check` 3 if something is slower, else 4 if a row could not be judged."""
+        """Return 0, or with `check` 3 if something is slower, else 4 if a row could not be judged."""
         verdicts = {change.verdict for change in self.gaps + self.rows}
         if not check:
             return 0
@@ -193,7 +194,7 @@ def compare(a: Mapping, b: Mapping, names: tuple[str, str], drift: float = DRIFT
     Parameters
     ----------
     a, b : mapping
-        What `bench.report.read` returns.
+        What `bench.report.build.read` returns.
     names : tuple of str
         What to call them.
     drift : float
@@ -204,7 +205,7 @@ def compare(a: Mapping, b: Mapping, names: tuple[str, str], drift: float = DRIFT
     ValueError
         They have no row in common.
     """
-    told, comparable = differences(a["records"], b["records"])
+    found_differences, comparable = differences(a["records"], b["records"])
     counts = {
         (r["model"], r["batch"], r["transport"]): r["n"]
         for r in b["records"]
@@ -214,15 +215,19 @@ def compare(a: Mapping, b: Mapping, names: tuple[str, str], drift: float = DRIFT
     rows = compare_records(a["records"], b["records"], drift, comparable)
     rows += compare_highest_rates(a["summary"], b["summary"], drift, comparable)
     if not rows:
-        raise ValueError(f"{names[0]} and {names[1]} have no row in common; " + "; ".join(told))
-    return Comparison(gaps, rows, told, comparable, _document(a, b, names, drift, gaps, rows, told))
+        raise ValueError(f"{names[0]} and {names[1]} have no row in common; " + "; ".join(found_differences))
+    return Comparison(
+        gaps, rows, found_differences, comparable, _document(a, b, names, drift, gaps, rows, found_differences)
+    )
 
 
-def _document(a, b, names, drift, gaps, rows, told) -> Document:
+def _document(a, b, names, drift, gaps, rows, found_differences) -> Document:
     header = ("", "A", "B", "B − A", "", "allowance", "")
     sections = [
         Section(
-            "What differs", None, [Text(line) for line in told] or [Text("Same device, host, versions and models.")]
+            "What differs",
+            None,
+            [Text(line) for line in found_differences] or [Text("Same device, host, versions and models.")],
         )
     ]
     if gaps:
@@ -254,12 +259,12 @@ def _document(a, b, names, drift, gaps, rows, told) -> Document:
 
 def _limits(a: Sequence[Mapping], b: Sequence[Mapping]) -> Section | None:
     """The limits that both runs judged, side by side."""
-    mine = {limit["id"]: limit for limit in a}
-    pairs = [(mine[limit["id"]], limit) for limit in b if limit["id"] in mine]
+    in_a = {limit["id"]: limit for limit in a}
+    pairs = [(in_a[limit["id"]], limit) for limit in b if limit["id"] in in_a]
     if not pairs:
         return None
-    said = {(True, True): "ok", (False, False): "missed", (True, False): "now missed", (False, True): "now ok"}
-    rows = [(y["id"], f"{x['value']:.3f}", f"{y['value']:.3f}", bound(y), said[x["ok"], y["ok"]]) for x, y in pairs]
+    verdicts = {(True, True): "ok", (False, False): "missed", (True, False): "now missed", (False, True): "now ok"}
+    rows = [(y["id"], f"{x['value']:.3f}", f"{y['value']:.3f}", bound(y), verdicts[x["ok"], y["ok"]]) for x, y in pairs]
     strong = tuple(number for number, (x, y) in enumerate(pairs) if x["ok"] != y["ok"])
     return Section("Limits", None, [Table(("", "A", "B", "limit", ""), rows, strong=strong)])
 
@@ -270,10 +275,10 @@ def _label(content: Mapping, name: str) -> str:
     return f"{name}: ge_core {version} on {first['device']['name']}, {first['host'].get('cpu')}"
 
 
-def _cells(change: Change, say) -> tuple[str, ...]:
+def _cells(change: Change, format_value: Callable[[float], str]) -> tuple[str, ...]:
     part = f"{change.b / change.a - 1:+.1%}" if change.a > 0 else ""
     tilde = mark({"stable": not change.note})
-    difference = say(abs(change.b - change.a))
+    difference = format_value(abs(change.b - change.a))
     sign = "−" if change.b < change.a else "+"
-    figures = say(change.a), say(change.b), sign + difference, part, say(change.allowance)
+    figures = format_value(change.a), format_value(change.b), sign + difference, part, format_value(change.allowance)
     return change.what + tilde, *figures, change.verdict

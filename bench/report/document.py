@@ -51,13 +51,16 @@ class Code:
     text: str
 
 
+Block = Text | Table | Plot | Code
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a report; `device` is the label of the device its figures come from."""
 
     title: str
     device: str | None
-    blocks: Sequence[Text | Table | Plot | Code]
+    blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ def html(document: Document) -> str:
     )
 
 
-def _html_block(block: Text | Table | Plot | Code) -> str:
+def _html_block(block: Block) -> str:
     if isinstance(block, Table):
         return _html_table(block)
     if isinstance(block, Code):

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 COLOURS = 6  # classes c0 … c5 of the page's CSS
-FONT = 12
-CHARACTER = 6.6  # width of an average character at that size
+CHARACTER = 6.6  # width of an average character of the page's 12 px font
 WIDE, NARROW = 880, 340
 
 
@@ -41,12 +40,12 @@ def _svg(width: float, height: float, label: str, parts: Iterable[str]) -> str:
     )
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers from `low` to `high`, roughly `about` of them."""
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Return round numbers from `low` to `high`, roughly `count` of them."""
     span = high - low
     if span <= 0:
         return [low]
-    raw = span / about
+    raw = span / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -84,40 +83,43 @@ def bars(
     unit: str,
     label: str,
     width: float = WIDE,
-    say: Callable[[float], str] = number,
+    format_value: Callable[[float], str] = number,
 ) -> str:
-    """Horizontal bars in groups, each with a whisker.
+    """Draw horizontal bars in groups, each with a whisker.
 
     Parameters
     ----------
     rows : sequence of (group, name, value, low, high)
-        Rows of one group stand together under its name; a name keeps its colour. `low` and `high` are the whisker.
+        Rows of one group stand together under its name; a name keeps its colour. `low` and `high` are the ends of
+        the whisker.
     unit : str
         Of the axis.
+    format_value : callable
+        Writes the value beside its bar.
     """
     names = list(dict.fromkeys(name for _, name, *_ in rows))
     legend, top = _legend(width, 14, [(name, i % COLOURS) for i, name in enumerate(names)])
     right, left, height = 64, 8.0, 17
-    most = max((max(value, high) for *_, value, _, high in rows), default=1.0) or 1.0
-    scale = (width - left - right) / most
+    maximum = max((max(value, high) for *_, value, _, high in rows), default=1.0) or 1.0
+    scale = (width - left - right) / maximum
     parts, y, group_before = list(legend), top, None
     for group, name, value, low, high in rows:
         if group != group_before:
             y += 22
             parts.append(_text(left, y - 5, group, kind="strong"))
             group_before = group
-        said = escape(f"{group}, {name}: {say(value)} {unit}")
+        tooltip = escape(f"{group}, {name}: {format_value(value)} {unit}")
         parts.append(
             f'<rect x="{left}" y="{y:.1f}" width="{max(value * scale, 1):.1f}" height="{height - 4}" rx="2" '
-            f'class="f{names.index(name) % COLOURS}"><title>{said}</title></rect>'
+            f'class="f{names.index(name) % COLOURS}"><title>{tooltip}</title></rect>'
         )
         middle = y + (height - 4) / 2
         if high > low:
             parts.append(_line(left + low * scale, middle, left + high * scale, middle, "whisker"))
-        parts.append(_text(left + max(value, high) * scale + 5, y + height - 6, say(value), kind="small"))
+        parts.append(_text(left + max(value, high) * scale + 5, y + height - 6, format_value(value), kind="small"))
         y += height
     y += 6
-    for value in ticks(0, most, 4 if width < 500 else 6):
+    for value in ticks(0, maximum, 4 if width < 500 else 6):
         x = left + value * scale
         parts.insert(0, _line(x, top + 4, x, y, "grid"))
         parts.append(_text(x, y + 14, number(value), "middle", "small"))
@@ -126,7 +128,7 @@ def bars(
 
 
 def waterfall(steps: Sequence[tuple[str, float]], unit: str, label: str, width: float = WIDE) -> str:
-    """Steps one after another along time, each where the one before ended, with its value.
+    """Draw steps one after another along time, each from where the one before ended, with its value.
 
     A step that is much longer than all others together is drawn shortened, with a break, so that the others show.
     """
@@ -138,20 +140,21 @@ def waterfall(steps: Sequence[tuple[str, float]], unit: str, label: str, width: 
     left, right, height = names_width, 68, 20
     scale = (width - left - right) / (sum(drawn) or 1.0)
     parts, x, y = [], left, 8.0
-    for number_, ((name, value), shown) in enumerate(zip(steps, drawn, strict=True)):
-        long = max(shown * scale, 1.5)
+    for step_number, ((name, value), shown) in enumerate(zip(steps, drawn, strict=True)):
+        bar_width = max(shown * scale, 1.5)
         parts.append(_text(left - 8, y + 13, name, "end"))
         parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{long:.1f}" height="{height - 6}" rx="2" class="f{_kind(name)}">'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{bar_width:.1f}" height="{height - 6}" rx="2" '
+            f'class="f{_stage_colour(name)}">'
             f"<title>{escape(f'{name}: {value:,.1f} {unit}')}</title></rect>"
         )
         if broken and value == max(values):
-            middle = x + long / 2
+            middle = x + bar_width / 2
             for shift in (-4, 3):
                 parts.append(_line(middle + shift - 3, y + height - 3, middle + shift + 3, y - 3, "break"))
         text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}"
-        parts.append(_text(x + long + 5, y + 12, text, kind="small"))
-        if number_ + 1 < len(steps):
+        parts.append(_text(x + bar_width + 5, y + 12, text, kind="small"))
+        if step_number + 1 < len(steps):
             parts.append(_line(x + shown * scale, y + height - 6, x + shown * scale, y + height, "grid"))
         x += shown * scale
         y += height
@@ -160,13 +163,13 @@ def waterfall(steps: Sequence[tuple[str, float]], unit: str, label: str, width: 
     return _svg(width, y + 20, label, parts)
 
 
-KINDS = {"client": 0, "network": 1, "server": 2, "queue": 2, "stub": 3}
+STAGE_COLOURS = {"client": 0, "network": 1, "server": 2, "queue": 2, "stub": 3}
 DEVICE = ("H2D", "execute", "D2H", "H2D, execute, D2H", "run")
 
 
-def _kind(name: str) -> int:
-    """The colour of a stage: by where it happens."""
-    return 5 if name in DEVICE else KINDS.get(name.replace(",", "").split()[0], 4)
+def _stage_colour(name: str) -> int:
+    """Return the colour of a stage: one for each place where time is spent."""
+    return 5 if name in DEVICE else STAGE_COLOURS.get(name.replace(",", "").split()[0], 4)
 
 
 def lines(
@@ -178,7 +181,7 @@ def lines(
     limit: tuple[str, float] | None = None,
     log_y: bool = True,
 ) -> str:
-    """Lines with points over a linear x axis from 0; `limit` is a named horizontal line."""
+    """Draw lines with points over a linear x axis from 0; `limit` is a named horizontal line."""
     height, left, right, bottom = (320.0 if width > 500 else 260.0), 54.0, 14.0, 42.0
     legend, top = _legend(width, 14, [(one.name, one.colour) for one in series])
     points = [point for one in series for point in one.points]
@@ -211,9 +214,9 @@ def lines(
         dash = ' stroke-dasharray="5 4"' if one.dashed else ""
         parts.append(f'<polyline points="{path}" class="s{one.colour}"{dash}/>')
         for x, y in one.points:
-            said = escape(f"{one.name}: {number(round(x, 3))} {x_name}, {number(round(y, 3))} {y_name}")
+            tooltip = escape(f"{one.name}: {number(round(x, 3))} {x_name}, {number(round(y, 3))} {y_name}")
             parts.append(
                 f'<circle cx="{across(x):.1f}" cy="{place(y):.1f}" r="3.5" class="f{one.colour}">'
-                f"<title>{said}</title></circle>"
+                f"<title>{tooltip}</title></circle>"
             )
     return _svg(width, height, label, parts)

@@ -10,8 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.measure.records import Record, Report
-from bench.report import document
-from bench.report import pages as pages
+from bench.report import build, document
 
 WIDTH = 100
 PIPE_WIDTH = 120  # the tables fit 100 columns; a pipe has room for unusually large figures
@@ -29,24 +28,13 @@ def progress_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def plain(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Escape rich's markup."""
     return escape(text)
 
 
-def milliseconds(us: float | None) -> str:
-    if us is None:
-        return "–"
-    size = abs(us)
-    return f"{us / 1e3:.{3 if size < 10_000 else 2 if size < 100_000 else 1}f}"
-
-
-def number(value: float) -> str:
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
-
-
 def short_table(summary: dict, records: list[Record]) -> Table:
-    """One model's table as people know it: direct AscendCL and Triton, latency per batch and most requests/s."""
+    """Return one model's short table: direct AscendCL and Triton, latency per batch and most requests/s."""
     batches = summary["batches"]
     load = summary["load"]
     p50 = {
@@ -65,57 +53,55 @@ def short_table(summary: dict, records: list[Record]) -> Table:
         (f"Triton ({transport})", "triton", transport, "triton_rows_per_s"),
     )
     for label, path, over, rate in rows:
-        cells = [f"{milliseconds(p50[path, over, batch])} ms" for batch in batches]
-        table.add_row(label, *cells, number(load[rate]))
+        cells = [f"{build.ms(p50[path, over, batch])} ms" for batch in batches]
+        table.add_row(label, *cells, build.rate(load[rate]))
     return table
 
 
 def detail_table(summary: dict, records: list[Record]) -> Table:
-    """All rows of one model: percentiles in ms, rows/s, the gap to `c` with its spread, and gap / floor."""
+    """Return all rows of one model: percentiles in ms, rows/s, the gap to `c` with its spread, and gap / floor."""
     table = Table(box=box.SIMPLE_HEAD, padding=0)
     table.add_column("", no_wrap=True)
     for heading in ("n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10…p90", "/floor", "-direct"):
         table.add_column(heading, justify="right", no_wrap=True)
     gaps = {(row["batch"], row["transport"]): row for row in summary["gaps"]}
-    mine = [record for record in records if record.model == summary["model"]]
+    own_records = [record for record in records if record.model == summary["model"]]
     for batch in summary["batches"]:
         table.add_section()
         table.add_row(f"[bold]batch {batch}[/bold]")
-        for record in (r for r in mine if r.bench == "latency" and r.batch == batch):
+        for record in (r for r in own_records if r.bench == "latency" and r.batch == batch):
             gap = gaps.get((batch, record.transport), {}) if record.path == "triton" else {}
             table.add_row(*_cells(record), *_gap_cells(gap))
     table.add_section()
     table.add_row("[bold]most rows/s[/bold]")
-    for record in (r for r in mine if r.bench == "throughput"):
+    for record in (r for r in own_records if r.bench == "throughput"):
         table.add_row(*_cells(record))
     return table
 
 
 def _cells(record: Record) -> list[str]:
     if record.bench == "throughput":
-        clients = f"{_short(record.path)} ×{record.concurrency}{', sent' if record.slots > 1 else ''}"
+        clients = f"{_short_name(record.path)} ×{record.concurrency}{', sent' if (record.slots or 1) > 1 else ''}"
         name = clients if record.transport else f"{record.path}, batch {record.batch}"
     else:
-        path = "floor*" if record.path == "floor" and "pause" in record.timing else _short(record.path)
+        path = "floor*" if record.path == "floor" and "pause" in record.timing else _short_name(record.path)
         name = f"{path} {record.transport or ''}".rstrip()
-    times = [
-        milliseconds(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)
-    ]
-    return [name + ("" if record.stable else "~"), str(record.n), *times, number(record.rows_per_s)]
+    times = [build.ms(value) for value in (record.p50_us, record.p90_us, record.p95_us, record.p99_us, record.mean_us)]
+    return [name + ("" if record.stable else "~"), str(record.n), *times, build.rate(record.rows_per_s)]
 
 
-def _short(path: str) -> str:
+def _short_name(path: str) -> str:
     return path.removeprefix("triton-")
 
 
 def _gap_cells(gap: dict) -> list[str]:
     if not gap:
         return []
-    to_direct = milliseconds(gap["triton_minus_direct_us"])
+    to_direct = build.ms(gap["triton_minus_direct_us"])
     if "gap_us" not in gap:
         return ["", "", "", to_direct]
-    spread = f"{milliseconds(gap['gap_p10_us'])}…{milliseconds(gap['gap_p90_us'])}"
-    return [milliseconds(gap["gap_us"]), spread, f"{gap['gap_to_floor']:.2f}", to_direct]
+    spread = f"{build.ms(gap['gap_p10_us'])}…{build.ms(gap['gap_p90_us'])}"
+    return [build.ms(gap["gap_us"]), spread, f"{gap['gap_to_floor']:.2f}", to_direct]
 
 
 NOTES = (
@@ -134,7 +120,7 @@ def microseconds(us: float | None) -> str:
 
 
 def overhead_table(summary: dict, records: list[Record]) -> Table:
-    """Every path of one model in µs, and how it compares with its counterpart in C."""
+    """Return every path of one model in µs, and how it compares with its counterpart in C."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("", no_wrap=True)
     for heading in ("n", "p50", "p90", "p99", "mean", "compared", "p50 / p50", "p10…p90", "µs apart"):
@@ -155,10 +141,12 @@ def overhead_table(summary: dict, records: list[Record]) -> Table:
 
 
 def throughput_table(summary: dict, records: list[Record]) -> Table:
-    """Rows/s of slots and devices."""
+    """Return rows/s of slots and devices."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading, justify in (("", "left"), ("times", "left"), ("rows/s", "right"), ("compared", "right")):
-        table.add_column(heading, justify=justify, no_wrap=True)
+    for heading in ("", "times"):
+        table.add_column(heading, justify="left", no_wrap=True)
+    for heading in ("rows/s", "compared"):
+        table.add_column(heading, justify="right", no_wrap=True)
     bound = summary["slots"]["bound_rows_per_s"]
     for rate in summary["slots"]["rates"]:
         compared = f"{rate['rows_per_s'] / bound:.3f} of the engine bound {bound:g}" if bound else ""
@@ -172,7 +160,7 @@ def throughput_table(summary: dict, records: list[Record]) -> Table:
 
 
 def _rate_row(table: Table, rate: dict, name: str, timing: str, compared: str) -> None:
-    table.add_row(name + ("" if rate["stable"] else "~"), timing, number(rate["rows_per_s"]), compared)
+    table.add_row(name + ("" if rate["stable"] else "~"), timing, build.rate(rate["rows_per_s"]), compared)
 
 
 UNSTABLE_NOTE = "~ unstable: three windows differ by over 10 %. p99 –: fewer than 100 samples."
@@ -230,12 +218,12 @@ def show_latency(out: Console, report: Report) -> None:
         out.print(line.format(transport=models[0]["transport"]), style="dim")
 
 
-def show_pages(out: Console, report: Report) -> None:
-    """Print what `bench.report.pages` has sections for: stages, load, advice, and what the device said of itself."""
+def show_sections(out: Console, report: Report) -> None:
+    """Print stages, load, advice and the use of the device, with the sections of `bench.report.build`."""
     summary = report.summary
-    loads = map(pages.load_section, summary.get("load", ()))
-    advised = map(pages.advice_section, summary.get("advice", ()))
-    document.show(out, [*pages.stages_sections(summary), *loads, *advised, *pages.usage_sections(summary)])
+    loads = map(build.load_section, summary.get("load", ()))
+    advised = map(build.advice_section, summary.get("advice", ()))
+    document.show(out, [*build.stages_sections(summary), *loads, *advised, *build.usage_sections(summary)])
 
 
 PARTS = {"models": show_latency, "overhead": show_overhead, "throughput": show_throughput}
@@ -247,7 +235,7 @@ def show(out: Console, report: Report, remarks: list[str], check: bool) -> None:
         if part in report.summary:
             out.print()
             show_part(out, report)
-    show_pages(out, report)
+    show_sections(out, report)
     if check and report.limits:
         out.print("\nlimits", style="bold")
         table = Table(box=box.SIMPLE_HEAD)

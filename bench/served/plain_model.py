@@ -1,7 +1,7 @@
 """`triton-plain`: a Triton Python model written the usual way, for comparison.
 
 It joins the requests' rows with NumPy, copies synchronously from and to pageable memory, executes synchronously, and
-cuts the result. Device memory is allocated once; the om is opened by a ge_core session, which does nothing else here.
+splits the result. Device memory is allocated once; the om is opened by a ge_core session, which does nothing else here.
 """
 
 import ctypes
@@ -21,13 +21,14 @@ class TritonPythonModel:
         parameters = json.loads(args["model_config"])["parameters"]
         om, runtime, device = (parameters[key]["string_value"] for key in ("om_model_path", "runtime", "device_ids"))
         self.session = ge_core.InferenceSession(om, runtime=runtime, device_id=int(device))
-        self.about = self.session.description
-        self.gears = self.about.gears if self.about.gear_kind == "batch" else (self.about.max_rows,)
+        self.description = self.session.description
+        gears = [gear for gear in self.description.gears if isinstance(gear, int)]
+        self.gears = gears or [self.description.max_rows]
         self.libraries = [ctypes.CDLL(path) for path in engine_of(self.session).native_handles(1)["library"]]
 
     def execute(self, requests):
         inputs = {}
-        for spec in self.about.inputs:
+        for spec in self.description.inputs:
             arrays = [pb_utils.get_input_tensor_by_name(request, spec.name).as_numpy() for request in requests]
             inputs[spec.name] = np.concatenate(arrays)
         counts = [len(array) for array in arrays]
@@ -41,7 +42,7 @@ class TritonPythonModel:
         return responses
 
     def run(self, inputs, rows):
-        """Each output of the smallest gear that holds the rows, and how many of its rows belong to one of the input."""
+        """Return each output of the smallest gear that holds the rows, and its rows per input row."""
         gear = next(gear for gear in self.gears if gear >= rows)
         handles = engine_of(self.session).native_handles(gear)
         self.call("aclrtSetCurrentContext", handles["context"])
@@ -52,9 +53,10 @@ class TritonPythonModel:
             self.copy(handles["device_in"] + offset, array.ctypes.data, nbytes, HOST_TO_DEVICE)
         self.call("aclmdlExecute", handles["model_id"], handles["input_dataset"], handles["output_dataset"])
         outputs = {}
-        places = zip(handles["outputs"], self.about.outputs, self.about.row_multiples, strict=True)
+        places = zip(handles["outputs"], self.description.outputs, self.description.row_multiples, strict=True)
         for (name, offset, nbytes), spec, multiple in places:
-            array = np.empty((multiple * gear, *spec.shape[1:]), spec.dtype)
+            row = [dim or 0 for dim in spec.shape[1:]]  # models with open dims are not served this way
+            array = np.empty((multiple * gear, *row), spec.dtype)
             self.copy(array.ctypes.data, handles["device_out"] + offset, nbytes, DEVICE_TO_HOST)
             outputs[name] = array, multiple
         return outputs

@@ -34,7 +34,7 @@ def parameters(values: Mapping[str, str]) -> str:
 
 
 def add_floor(repository: Path, name: str, max_batch_size: int, session, outputs: Mapping[int, list]) -> None:
-    """Write the entry of a floor.
+    """Write the model folder of a floor.
 
     `outputs` maps a number of rows (0 for a model that cannot be split) to the arrays of a direct run, which give the
     floor its shapes.

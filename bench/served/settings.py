@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import tritonclient.grpc
-from tritonclient.utils import InferenceServerException
-
-from bench.paths.clients import Endpoint
 from bench.served.repository import parameters, tensors
-from bench.served.server import check_settings
-from ge_core.server.tritonserver import TritonServer
-from ge_core_pyx.errors import GeCoreError
-
-
-class RefusedError(GeCoreError):
-    """The server did not load a model with these settings; the text is its reason."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class Setting:
         }
 
     def stanza(self, whole: bool = False) -> str:
-        """Return the lines of config.pbtxt that ask for it; without `whole`, parameters' defaults are left out."""
+        """Return its lines of config.pbtxt; unless `whole`, parameters with their default value are left out."""
         lines = [f"max_batch_size: {self.rows}"] if self.rows else []
         lines += [f"instance_group [ {{ kind: KIND_CPU count: {self.instances} }} ]"]
         if self.delay_us is not None:
@@ -81,7 +68,7 @@ class Setting:
         return "\n".join(lines) + "\n" + parameters(values)
 
 
-def config(name: str, om: Path, runtime: str, session, setting: Setting, backend: str = "ge") -> str:
+def config_text(name: str, om: Path, runtime: str, session, setting: Setting, backend: str = "ge") -> str:
     """Return the config.pbtxt of `om` served as `setting` says, spelled out, so that no environment changes it."""
     description = session.description
     return (
@@ -93,56 +80,10 @@ def config(name: str, om: Path, runtime: str, session, setting: Setting, backend
     )
 
 
-def add(repository: Path, name: str, text: str, files: dict[str, str | bytes] | None = None) -> None:
-    """Write one entry: its config.pbtxt and the `files` of its version folder."""
+def add_model(repository: Path, name: str, text: str, files: Mapping[str, str | bytes] | None = None) -> None:
+    """Write one model folder: its config.pbtxt and the `files` of its version folder."""
     version = repository / name / "1"
     version.mkdir(parents=True)
     (repository / name / "config.pbtxt").write_text(text, encoding="utf-8")
     for file, content in (files or {}).items():
         (version / file).write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-class Server:
-    """A running server that loads entries of its repository when asked to."""
-
-    def __init__(self, server: TritonServer, environ: dict[str, str]):
-        self._server, self._environ = server, environ
-        self.endpoint = Endpoint(server.http, server.grpc)
-        self.client = tritonclient.grpc.InferenceServerClient(server.grpc)
-        self.version = self.client.get_server_metadata().version
-
-    @contextlib.contextmanager
-    def loaded(self, name: str) -> Iterator[None]:
-        """Load an entry until the block ends.
-
-        Raises
-        ------
-        RefusedError
-            The server refused it.
-        """
-        try:
-            self.client.load_model(name)
-        except InferenceServerException as error:
-            raise RefusedError(_reason(str(error.message()))) from None
-        try:
-            check_settings(self._server.pid, self._environ)
-            yield
-        finally:
-            self.client.unload_model(name)
-
-
-def _reason(text: str) -> str:
-    """What the model said in a server's message, without what the server and Python put around it."""
-    return " ".join(text.partition("\n\nAt:")[0].rpartition("state: ")[2].split())
-
-
-@contextlib.contextmanager
-def serve(repository: Path, runtime: str, arguments: tuple[str, ...] = ()) -> Iterator[Server]:
-    """Run a server on `repository`, with nothing loaded, until the block ends."""
-    explicit = ("--model-control-mode=explicit", *arguments)
-    with TritonServer(repository, runtime=runtime, arguments=explicit) as server:
-        running = Server(server, {**os.environ, "GE_CORE_RUNTIME": runtime})
-        try:
-            yield running
-        finally:
-            running.client.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +29,7 @@ TritonPythonModel = model(__file__)
 """
 
 
-def open_log(path: Path, mode: str) -> np.ndarray:
+def open_log(path: Path, mode: Literal["r", "r+", "w+"]) -> np.ndarray:
     """Map the log: int64, shape (ROWS, len(FIELDS)); rows of zeros are not written yet."""
     return np.memmap(path, np.int64, mode, shape=(ROWS, len(FIELDS)))
 

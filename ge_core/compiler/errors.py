@@ -1,11 +1,13 @@
 """What can go wrong while compiling, as exceptions."""
 
+from ge_core_pyx.errors import GeCoreError
 
-class CompileError(ValueError):
+
+class CompileError(GeCoreError, ValueError):
     """Options or a model that cannot be compiled; the message says what was expected, what came and what to do."""
 
 
-class AtcError(RuntimeError):
+class AtcError(GeCoreError, RuntimeError):
     """ATC failed; its own output has the reason.
 
     Attributes

@@ -367,7 +367,7 @@ class TritonServer:
             found, self._arguments = _split(self._arguments, flags)
             self._flags |= flags | found
             self._process = subprocess.Popen(
-                [installation.binary, *self._command_line(self._folder)],
+                [installation.binary, *self.command_line(self._folder)],
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -385,7 +385,8 @@ class TritonServer:
         self._reader = threading.Thread(target=self._read_log, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 
-    def _command_line(self, folder: Path) -> list[str]:
+    def command_line(self, folder: Path) -> list[str]:
+        """The arguments of tritonserver; `folder` is where its backends are prepared."""
         repository = self.repository
         if not _SAFE_PATH.fullmatch(str(repository)):
             repository = folder / "repository"

@@ -17,14 +17,16 @@ from rich.console import Console
 from tritonclient.utils import InferenceServerException
 
 import ge_core
-from bench.benches import latency, overhead, run, throughput
-from bench.measure import answers, child, loops, records, standin, stats
+from bench.benches import latency, latency_rounds, overhead, prepare, throughput
+from bench.measure import child, cpu_counters, records, stats, verify
+from bench.measure.progress import Progress
 from bench.models import networks, presets
-from bench.paths import c_path, calling, clients
+from bench.paths import c_path, calling, clients, load_generator
 from bench.report import tables
 from bench.served import server
 from ge_core.engine import engine_of
 
+QUIET = Progress(lambda line: None)
 ROOT = Path(__file__).resolve().parents[2]
 DEVICE = {"kind": "cpu", "name": "CPU implementation of AscendCL (not an NPU)", "soc": "Ascend910B3"}
 
@@ -129,12 +131,10 @@ def test_interleave_times_calls_without_their_pauses():
         "triton": stats.Call(stats.timed(clock.work(250), clock)),
         "floor": stats.Call(stats.timed(clock.work(70), clock), every=2, pause_s=0.078),
     }
-    rounds = []
-    samples = stats.interleave(calls, 10, sleep=clock.sleep, progress=rounds.append)
+    samples = stats.interleave(calls, 10, sleep=clock.sleep)
     assert samples == {"c": [100_000] * 10, "triton": [250_000] * 10, "floor": [70_000] * 5}
     assert clock.slept_s == [0.078] * 5
     assert clock.now_ns == 10 * 350_000 + 5 * 78_070_000
-    assert rounds == list(range(1, 11))
 
 
 def test_interleave_spreads_drift_over_all_calls():
@@ -186,13 +186,13 @@ def test_turns_make_windows_of_their_rates():
 @pytest.mark.parametrize(
     ("plan", "round_s", "smallest", "rounds"),
     [
-        (latency.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
-        (latency.QUICK, 0.64, False, 16),
-        (latency.QUICK, 0.1, False, 60),
-        (latency.QUICK, 0.001, True, 2000),
-        (latency.QUICK, 5.0, True, 16),
-        (latency.Plan(), 0.001, False, 5000),
-        (latency.Plan(), 2.0, False, 100),
+        (latency_rounds.QUICK, 0.64, True, 100),  # the llama7b preset's batch 1: enough for a p99
+        (latency_rounds.QUICK, 0.64, False, 16),
+        (latency_rounds.QUICK, 0.1, False, 40),
+        (latency_rounds.QUICK, 0.001, True, 2000),
+        (latency_rounds.QUICK, 5.0, True, 16),
+        (latency_rounds.Plan(), 0.001, False, 5000),
+        (latency_rounds.Plan(), 2.0, False, 100),
     ],
 )
 def test_rounds_fit_the_time(plan, round_s, smallest, rounds):
@@ -251,19 +251,19 @@ def test_a_turn_is_chosen_by_evenness_and_not_by_rate():
     def run_of(turns):
         def run():
             made.append(turns[len(made) // 2])
-            return loops.Taken([1_000_000 * t for t in made[-1]], [1000] * 7)
+            return load_generator.Completions([1_000_000 * t for t in made[-1]], [1000] * 7)
 
         return run
 
     runs = {"direct": run_of([fast, even, fast]), "triton": run_of([even, even, fast])}
-    taken = throughput.steadiest(runs, 3)
+    taken = throughput.most_stable(runs, 3)
     assert {name: found.finished_ns[-1] for name, found in taken.items()} == {
         "direct": 24_000_000,
         "triton": 24_000_000,
     }
     assert len(made) == 4
     made.clear()
-    taken = throughput.steadiest(runs, 1)
+    taken = throughput.most_stable(runs, 1)
     assert {name: found.finished_ns[-1] for name, found in taken.items()} == {"direct": 9_000_000, "triton": 24_000_000}
 
 
@@ -317,7 +317,7 @@ def test_percentiles_can_be_taken_again_from_the_samples(tmp_path):
 
 
 def test_reports_join():
-    joined = records.Report.joined(
+    joined = records.Report.merged(
         [
             records.Report([record()], {"overhead": {}}, [records.Limit("G1", 1, 2)]),
             records.Report([record(bench="throughput")], {"throughput": {}}, [records.Limit("G9", 4, 3.9)]),
@@ -369,28 +369,28 @@ def test_limits_of_the_image_preset():
 
 
 def test_the_image_preset_has_the_sizes_of_its_limit_and_names_the_hand_off(tmp_path):
-    options = run.Options(presets=("image",))
-    ((label, (case,)),) = run.groups(options, "cpu", {"soc": "Ascend910B3"}, tmp_path, lambda line: None)
+    options = prepare.Options(presets=("image",))
+    ((label, (case,)),) = prepare.compile_cases(options, "cpu", {"soc": "Ascend910B3"}, tmp_path, QUIET)
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
         outputs = session.run(None, case.rows(1))
-    assert (label, case.name, case.timing) == ("image", "image", f"declared 0 ms; {standin.HAND_OFF}")
+    assert (label, case.name, case.timing) == ("image", "image", f"declared 0 ms; {cpu_counters.HAND_OFF}")
     assert (sum(a.nbytes for a in case.rows(1).values()), sum(a.nbytes for a in outputs)) == (602_112, 4_000)
-    with pytest.raises(presets.NotHereError, match="preset image is a synthetic model"):
-        next(run.groups(options, "npu", {"soc": ""}, tmp_path, lambda line: None))
+    with pytest.raises(presets.UnavailableError, match="preset image is a synthetic model"):
+        next(prepare.compile_cases(options, "npu", {"soc": ""}, tmp_path, QUIET))
 
 
 def test_a_wrong_answer_is_told():
     right = [np.zeros((2, 3), np.float32)]
     near, far = [right[0] + np.float32(5e-4)], [right[0] + np.float32(2e-3)]
-    answers.agree(right, near, "triton", exact=False)
-    with pytest.raises(answers.WrongAnswerError, match=r"triton, output 0: must be equal bit for bit"):
-        answers.agree(right, near, "triton", exact=True)
-    with pytest.raises(answers.WrongAnswerError, match=r"within 0\.001, differs by 0\.002"):
-        answers.agree(right, far, "triton", exact=False)
-    with pytest.raises(answers.WrongAnswerError, match=r"expected float32 \(2, 3\), got float32 \(1, 3\)"):
-        answers.agree(right, [right[0][:1]], "triton", exact=False)
-    with pytest.raises(answers.WrongAnswerError, match="differs by nan"):
-        answers.agree(right, [right[0] * np.nan], "triton", exact=False)
+    verify.check_outputs(right, near, "triton", exact=False)
+    with pytest.raises(verify.WrongOutputError, match=r"triton, output 0: must be equal bit for bit"):
+        verify.check_outputs(right, near, "triton", exact=True)
+    with pytest.raises(verify.WrongOutputError, match=r"within 0\.001, differs by 0\.002"):
+        verify.check_outputs(right, far, "triton", exact=False)
+    with pytest.raises(verify.WrongOutputError, match=r"expected float32 \(2, 3\), got float32 \(1, 3\)"):
+        verify.check_outputs(right, [right[0][:1]], "triton", exact=False)
+    with pytest.raises(verify.WrongOutputError, match="differs by nan"):
+        verify.check_outputs(right, [right[0] * np.nan], "triton", exact=False)
 
 
 def test_cases_give_different_rows_and_wrap():
@@ -424,9 +424,9 @@ def test_without_a_compiler_the_reason_is_given(tmp_path, monkeypatch):
 
 
 def test_c_copies_outputs_back_as_one_piece_over_small_gaps_only():
-    assert c_path.pieces_of([(0, 100)]) == [(0, 100)]
-    assert c_path.pieces_of([(0, 100), (128, 40)]) == [(0, 168)]
-    assert c_path.pieces_of([(0, 100), (8192, 40), (8256, 8)]) == [(0, 100), (8192, 72)]
+    assert c_path.merge_copies([(0, 100)]) == [(0, 100)]
+    assert c_path.merge_copies([(0, 100), (128, 40)]) == [(0, 168)]
+    assert c_path.merge_copies([(0, 100), (8192, 40), (8256, 8)]) == [(0, 100), (8192, 72)]
 
 
 def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
@@ -434,7 +434,7 @@ def test_a_c_path_keeps_the_memory_it_writes_to(tmp_path):
         library = c_path.compile_library(tmp_path)
     except c_path.CPathError as reason:
         pytest.skip(str(reason))
-    case = presets.synthetic_case("image", tmp_path, overhead.description("image"))
+    case = presets.synthetic_case("image", tmp_path, overhead.static_description("image"))
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
         inputs = case.rows(1)
         (expected,) = session.run(None, inputs)
@@ -461,7 +461,7 @@ def test_c_runs_gears_of_any_axis(tmp_path):
         for case in cases:
             (expected,) = session.run(None, case.rows(1))
             output = np.empty_like(expected)
-            c_path.CPath(library, calling.handles(session, case.rows(1)), case.rows(1), {"y": output}).once()()
+            c_path.CPath(library, calling.native_handles(session, case.rows(1)), case.rows(1), {"y": output}).once()()
             assert np.array_equal(output, expected)
 
 
@@ -475,9 +475,9 @@ def test_other_settings_in_the_server_are_refused():
         while not (workers := server.children(child.pid)):
             pass
         assert len(workers) == 1
-        server.check_settings(child.pid, {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"exec_us": 5}'})
+        server.check_environment(child.pid, {"GE_CORE_RUNTIME": "cpu", "GE_CORE_CPU_CONFIG": '{"exec_us": 5}'})
         with pytest.raises(server.DifferentDeviceError, match=r"GE_CORE_CPU_CONFIG is .* in worker .* and None here"):
-            server.check_settings(child.pid, {"GE_CORE_RUNTIME": "cpu"})
+            server.check_environment(child.pid, {"GE_CORE_RUNTIME": "cpu"})
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -506,7 +506,7 @@ def test_only_what_is_built_is_listed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--batches", "0"), "expected numbers of rows"),
+        (("--batches", "0"), "expected whole numbers above 0"),
         (("--transports", "grpc,udp"), "'udp' is none of grpc"),
         (("--preset", "resnet"), "'resnet' is none of llama7b, ocr"),
         (("--json", "/no/such/folder/out.json"), "/no/such/folder is no folder"),
@@ -534,8 +534,16 @@ def test_on_an_npu_a_real_om_is_asked_for(name):
     assert "on an NPU add --model OM" in done.stderr
 
 
-TINY = latency.Plan(
-    seconds=0.1, first_seconds=0, min_rounds=4, max_rounds=6, load_seconds=0, load_batches=6, warm_up=2, floor_every=2
+TINY = latency_rounds.Plan(
+    seconds=0.1,
+    p99_seconds=0,
+    min_rounds=4,
+    max_rounds=6,
+    load_seconds=0,
+    load_batches=6,
+    warm_up=2,
+    floor_every=2,
+    preview_rounds=2,
 )
 
 
@@ -571,12 +579,16 @@ def live(tmp_path_factory):
             "exec_us": 1000,
         },
     )
-    lines = []
-    options = run.Options(presets=(), runtime="cpu", batches=(1, 2, 4), plan=TINY)
+    lines, shown = [], []
+    options = prepare.Options(presets=(), runtime="cpu", batches=(1, 2, 4))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "groups", lambda *arguments: [("both", [tiny, whole])])
-        report, remarks = run.latency(options, lines.append)
+        patch.setattr(prepare, "compile_cases", lambda *arguments: [("both", [tiny, whole])])
+        report, remarks = latency.latency(options, Progress(lines.append, shown.append), TINY)
     assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
+    (section,) = shown
+    assert section.title == "tiny"
+    assert section.blocks[0].header == ("p50 latency", "batch 1", "batch 2")
+    assert [row[0] for row in section.blocks[0].rows] == ["direct AscendCL", "Triton (grpc+shm)"]
     return report, remarks, lines
 
 
@@ -655,7 +667,7 @@ def test_ocr_preset_reads_real_text_lines(tmp_path):
     inputs = case.rows(3)
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
         directions = session.run(None, inputs)
-    answers.agree(case.reference(inputs), directions, "cls", exact=False)
+    verify.check_outputs(case.reference(inputs), directions, "cls", exact=False)
     assert directions[0].argmax(axis=1).tolist() == [0, 1, 0]
 
 
@@ -701,11 +713,11 @@ class RegionServer:
         self.closed = True
 
 
-def regions(monkeypatch, server: RegionServer) -> clients.Regions:
+def regions(monkeypatch, server: RegionServer) -> clients.SharedMemoryRegions:
     monkeypatch.setattr(clients.tritonclient.grpc, "InferenceServerClient", server)
     request = clients.Request("m", {"x": np.zeros((1, 4), np.float32)}, {"y": ((1, 2), np.dtype(np.float32))})
     try:
-        return clients.Regions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
+        return clients.SharedMemoryRegions(clients.Endpoint("127.0.0.1:1", "127.0.0.1:1"), request)
     finally:
         assert not list(Path("/dev/shm").glob(f"ge_core_bench_{os.getpid()}_*"))
 
@@ -747,22 +759,25 @@ SECOND_DEVICE = """
 import json, sys
 from pathlib import Path
 import ge_core
-from bench.benches import run
-from bench.benches import latency
+from bench.benches import latency, prepare
+from bench.benches.latency_rounds import Plan
+from bench.measure.progress import Progress
 from bench.models import presets
+from ge_core.engine import engine_of
 from ge_core_pyx.memory import DeviceBuffer
 
 folder = Path(sys.argv[1])
 model = {"dynamic_batch_size": [1, 2], "inputs": [{"name": "x", "dtype": "int8", "shape": [-1, 8]}]}
 case = presets.synthetic_case("m", folder, model | {"outputs": [{"name": "y", "dtype": "int8", "shape": [-1, 4]}]})
 first = ge_core.InferenceSession(case.om, runtime="cpu", device_id=0)
-free, _ = first.contexts[0].memory_info()
-kept = DeviceBuffer(first.contexts[0], free - 4096)  # nothing else fits on the first device
-plan = latency.Plan(
-    seconds=0, first_seconds=0, min_rounds=2, max_rounds=2, load_seconds=0, load_batches=3, warm_up=1, windows=3
+(context,) = engine_of(first).contexts
+free, _ = context.memory_info()
+kept = DeviceBuffer(context, free - 4096)  # nothing else fits on the first device
+plan = Plan(
+    seconds=0, p99_seconds=0, min_rounds=2, max_rounds=2, load_seconds=0, load_batches=3, warm_up=1, windows=3
 )
-options = run.Options((), case.om, "cpu", 1, (1, 2), ("http+shm",), plan=plan)
-report, _ = run.latency(options, lambda line: None)
+options = prepare.Options((), case.om, "cpu", 1, (1, 2), ("http+shm",))
+report, _ = latency.latency(options, Progress(lambda line: None), plan)
 print(json.dumps([[r.bench, r.path, r.batch, r.slots, r.device["ids"]] for r in report.records]))
 """
 
@@ -845,36 +860,42 @@ def test_limits_of_the_throughput():
     assert [limit.id.split(":")[0] for limit in throughput.limits(summary)] == ["G10", "G10"]
 
 
-def test_allocations_are_told_from_other_calls():
-    before = {"calls": {"aclrtMalloc": 2, "aclrtMemcpyAsync": 5}}
+def test_allocations_are_counted_apart_from_other_calls():
+    before = {"aclrtMalloc": 2, "aclrtMemcpyAsync": 5}
     after = {
-        "calls": {
-            "aclrtMalloc": 2,
-            "aclrtMemcpyAsync": 9,
-            "aclrtMallocHost": 1,
-            "aclmdlCreateDataset": 2,
-            "aclCreateDataBuffer": 3,
-            "aclCreateTensorDesc": 1,
-            "aclrtCreateStream": 7,
-            "aclrtFree": 4,
-        }
+        "aclrtMalloc": 2,
+        "aclrtMemcpyAsync": 9,
+        "aclrtMallocHost": 1,
+        "aclmdlCreateDataset": 2,
+        "aclCreateDataBuffer": 3,
+        "aclCreateTensorDesc": 1,
+        "aclrtCreateStream": 7,
+        "aclrtFree": 4,
     }
-    called = standin.calls(before, after)
+    called = cpu_counters.called_since(before, after)
     assert "aclrtMalloc" not in called
     assert called["aclrtMemcpyAsync"] == 4
-    assert standin.allocations(called) == 7
+    assert cpu_counters.allocations(called) == 7
+
+
+def test_a_part_of_a_run_says_its_estimate_and_its_time():
+    lines = []
+    with Progress(lines.append).part("compiling", 12.3):
+        pass
+    assert lines[0] == "compiling, about 12 s"
+    assert re.fullmatch(r"  took 0\.\d s", lines[1])
 
 
 def test_an_error_in_a_child_is_told():
     with pytest.raises(child.ChildError, match=r"no/such\.om") as caught:
-        child.measure("overhead.allocations", {"model": "/no/such.om", "runtime": "cpu", "device_id": 0})
+        child.measure("overhead.count_allocations", {"model": "/no/such.om", "runtime": "cpu", "device_id": 0})
     assert "Traceback" in caught.value.details
 
 
 @pytest.fixture(scope="module")
 def live_overhead():
     plan = overhead.Plan(rounds=5, windows=3, warm_up=2)
-    return overhead.overhead(runtime="cpu", plan=plan, say=lambda line: None)
+    return overhead.overhead(runtime="cpu", plan=plan, progress=QUIET)
 
 
 def test_live_overhead_compares_every_path(live_overhead):
@@ -921,7 +942,7 @@ def test_live_overhead_counts_no_allocations_and_the_calls_it_should(live_overhe
 def test_overhead_of_any_om_is_that_of_its_largest_gear_and_has_no_limits(tmp_path, model, batch, nbytes):
     case = presets.synthetic_case("any", tmp_path, model)
     plan = overhead.Plan(rounds=2, windows=3, warm_up=1)
-    report, _ = overhead.overhead(case.om, "cpu", plan=plan, say=lambda line: None)
+    report, _ = overhead.overhead(case.om, "cpu", plan=plan, progress=QUIET)
     assert report.limits == []
     assert {(r.model, r.batch, r.bytes_in) for r in report.records} == {("any", batch, nbytes)}
     assert {row["allocations_per_request"] for row in report.summary["overhead"]["allocations"]} == {0}
@@ -930,7 +951,7 @@ def test_overhead_of_any_om_is_that_of_its_largest_gear_and_has_no_limits(tmp_pa
 @pytest.fixture(scope="module")
 def live_throughput():
     plan = throughput.Plan(batches=12, attempts=1, requests=60, settled=40)
-    report, remarks = throughput.throughput(runtime="cpu", plan=plan, say=lambda line: None)
+    report, remarks = throughput.throughput(runtime="cpu", plan=plan, progress=QUIET)
     assert remarks == []
     return report
 
@@ -960,7 +981,7 @@ def test_live_throughput_measures_slots_and_devices(live_throughput):
 def test_throughput_of_any_om_judges_memory_alone(tmp_path):
     case = presets.synthetic_case("any", tmp_path, throughput.MIXED["dims"])
     plan = throughput.Plan(batches=6, attempts=1, requests=20, settled=10)
-    report, _ = throughput.throughput(case.om, "cpu", plan=plan, say=lambda line: None)
+    report, _ = throughput.throughput(case.om, "cpu", plan=plan, progress=QUIET)
     assert [(r.path, r.slots, r.batch, r.timing) for r in report.records] == [
         (path, slots, 1, "declared 0 ms")
         for path, slots in (("direct", 1), ("direct", 2), ("direct", 3), ("triton", 3), ("direct", 2))
@@ -971,7 +992,7 @@ def test_throughput_of_any_om_judges_memory_alone(tmp_path):
 
 def test_overhead_and_throughput_tables_fit_and_show_limits(live_overhead, live_throughput):
     out = Console(file=io.StringIO(), width=tables.PIPE_WIDTH, highlight=False)
-    report = records.Report.joined([live_overhead[0], live_throughput])
+    report = records.Report.merged([live_overhead[0], live_throughput])
     tables.show(out, report, [], check=True)
     text = out.file.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= tables.PIPE_WIDTH

@@ -15,16 +15,19 @@ import numpy as np
 import pytest
 
 import ge_core
-from bench.benches import advice, load, run, stages
+from bench.benches import advice, load, prepare, stages
 from bench.benches.advice import Gear
-from bench.measure import loops, usage
+from bench.measure import usage
+from bench.measure.progress import Progress
 from bench.models import networks, presets
-from bench.report import compare, document, pages, plots
+from bench.paths import load_generator
+from bench.report import build, compare, document, plots
 from bench.report.document import Code, Document, Plot, Section, Table, Text
-from bench.served import settings, stage_clock
+from bench.served import server, settings, stage_clock
 from bench.served.settings import Setting
 from bench.served.stage_clock import FIELDS
 
+QUIET = Progress(lambda line: None)
 ROOT = Path(__file__).resolve().parents[2]
 CPU = {"kind": "cpu", "name": "CPU implementation of AscendCL (not an NPU)", "soc": "Ascend910B3", "cann": None}
 NPU = {"kind": "npu", "name": "Ascend910B3", "soc": "Ascend910B3", "cann": "8.1"}
@@ -201,8 +204,8 @@ def test_html_is_one_page_with_both_widths():
 
 
 def test_every_section_of_a_report_names_its_device():
-    shown = pages.document(content())
-    assert shown.warning == pages.CPU_WARNING
+    shown = build.build_document(content())
+    assert shown.warning == build.CPU_WARNING
     titles = [section.title for section in shown.sections]
     assert titles[0] == "m"
     assert titles[1:] == [
@@ -217,26 +220,26 @@ def test_every_section_of_a_report_names_its_device():
         assert "some CPU, 2 cores" in form
     Balanced(document.html(shown))
     on_npu = [{**each, "device": NPU} for each in content()["records"]]
-    assert pages.document(content(records=on_npu)).warning is None
+    assert build.build_document(content(records=on_npu)).warning is None
 
 
 def test_a_report_may_hold_less():
     bare = {"schema": 1, "records": [], "summary": {}, "limits": []}
-    assert pages.document(bare).sections == []
+    assert build.build_document(bare).sections == []
     no_c = content()
     no_c["summary"]["models"][0] |= {
         "direct_path": "direct",
         "gaps": [{"batch": 1, "transport": "http", "triton_minus_direct_us": 5.0}],
     }
-    assert "direct AscendCL" in document.markdown(pages.document(no_c))
+    assert "direct AscendCL" in document.markdown(build.build_document(no_c))
 
 
 def test_reports_are_put_together():
     other = content(limits=[])
-    with pytest.raises(pages.UnreadableError, match="the latency of m is in two of the files"):
-        pages.joined([content(), other])
+    with pytest.raises(build.UnreadableError, match="the latency of m is in two of the files"):
+        build.merge([content(), other])
     del other["summary"]["models"]
-    both = pages.joined([content(), other])
+    both = build.merge([content(), other])
     assert len(both["records"]) == 8
     assert len(both["summary"]["load"]) == 2
     assert both["summary"]["device"] == CPU["name"]
@@ -249,8 +252,8 @@ def test_reports_are_put_together():
 )
 def test_other_files_are_refused(tmp_path, text, message):
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(pages.UnreadableError, match=message):
-        pages.read(tmp_path / "a.json")
+    with pytest.raises(build.UnreadableError, match=message):
+        build.read(tmp_path / "a.json")
 
 
 # Comparison
@@ -289,10 +292,10 @@ def test_the_allowance_is_three_standard_errors_and_the_drift():
 def test_a_report_says_how_it_was_asked_for(monkeypatch):
     monkeypatch.setenv("GE_CORE_CPU_CONFIG", "{}")
     monkeypatch.setenv("GE_CORE_OPENVINO", "/home/me/openvino")
-    told = run.told(["latency", "--quick"])
+    told = prepare.invocation(["latency", "--quick"])
     assert (told["arguments"], told["environment"]["GE_CORE_CPU_CONFIG"]) == (["latency", "--quick"], "{}")
     assert told["environment"]["GE_CORE_OPENVINO"] == "openvino"  # others need not know where
-    assert run.told(["--json", "/home/me/a.json", "--html=/home/me/b.html"])["arguments"] == [
+    assert prepare.invocation(["--json", "/home/me/a.json", "--html=/home/me/b.html"])["arguments"] == [
         "--json",
         "a.json",
         "--html=b.html",
@@ -300,14 +303,14 @@ def test_a_report_says_how_it_was_asked_for(monkeypatch):
     told["environment"] = {"GE_CORE_RUNTIME": "cpu"}
     a = content()
     a["summary"]["runs"] = [told]
-    both = pages.document(pages.joined([a, one() | {"summary": {"runs": [told]}}]))
+    both = build.build_document(build.merge([a, one() | {"summary": {"runs": [told]}}]))
     assert both.facts[-2:] == [("command", "GE_CORE_RUNTIME=cpu python -m bench latency --quick")] * 2
 
 
 def test_limits_show_their_direction_alone_and_compared():
     a, b = content(), content()
     b["limits"] = [{**b["limits"][2], "value": 0.9, "ok": False}, {**b["limits"][1], "value": 1.0, "ok": True}]
-    (section,) = (one for one in pages.document(a).sections if one.title == "Limits")
+    (section,) = (one for one in build.build_document(a).sections if one.title == "Limits")
     assert section.blocks[0].rows == [
         ("G6a", "0.900", "≤ 1", "ok"),
         ("G6b", "2.000", "1.1", "missed"),
@@ -460,10 +463,10 @@ def recorded(plain_ns: float = 915_000, **slow) -> tuple[list[dict], np.ndarray]
 
 
 def test_clocks_are_put_together():
-    found = stages.put_together(*recorded(), stub_input=0.5)
+    found = stages.combine(*recorded(), stub_input=0.5)
     assert (found["n"], found["sampled"], found["sum_us"], found["total_us"]) == (8, 4, 915, 915)
     assert (found["apart"], found["adds_up"]) == (0, True)
-    assert not stages.put_together(*recorded(plain_ns=860_000))["adds_up"]
+    assert not stages.combine(*recorded(plain_ns=860_000))["adds_up"]
 
 
 @pytest.mark.parametrize(
@@ -485,8 +488,8 @@ def test_clocks_are_put_together():
     ],
 )
 def test_a_slow_stage_shows_in_that_stage_alone(stage, slow):
-    before = {each["name"]: each["us"] for each in stages.put_together(*recorded())["stages"]}
-    after = {each["name"]: each["us"] for each in stages.put_together(*recorded(**slow))["stages"]}
+    before = {each["name"]: each["us"] for each in stages.combine(*recorded())["stages"]}
+    after = {each["name"]: each["us"] for each in stages.combine(*recorded(**slow))["stages"]}
     changed = {name: round(after[name] - before[name], 3) for name in after if after[name] != before[name]}
     assert changed == {stage: 1000}
 
@@ -494,13 +497,13 @@ def test_a_slow_stage_shows_in_that_stage_alone(stage, slow):
 def test_a_hiccup_of_one_block_does_not_count():
     blocks, log = recorded()
     blocks[2] |= {"exchange": 90_000_000, "total": 90_015_000}
-    assert stages.put_together(blocks, log)["sum_us"] == 915
+    assert stages.combine(blocks, log)["sum_us"] == 915
 
 
 def test_a_log_that_lacks_executions_is_an_error():
     blocks, log = recorded()
     with pytest.raises(RuntimeError, match="fewer executions"):
-        stages.put_together(blocks, np.where(np.arange(8)[:, None] == 7, 0, log))
+        stages.combine(blocks, np.where(np.arange(8)[:, None] == 7, 0, log))
 
 
 def test_traces_split_the_time_between_server_and_model():
@@ -534,12 +537,12 @@ def test_arrivals_are_poisson_at_the_rate():
 
 
 def test_waiting_at_one_server():
-    assert load.one_server_ns([0, 10, 20, 500], 100).tolist() == [100, 190, 280, 100]
-    assert load.one_server_ns([0, 10, 20, 500], 100, 7).tolist() == [107, 197, 287, 107]
+    assert load.single_server_latency_ns([0, 10, 20, 500], 100).tolist() == [100, 190, 280, 100]
+    assert load.single_server_latency_ns([0, 10, 20, 500], 100, 7).tolist() == [107, 197, 287, 107]
 
 
 def test_waiting_agrees_with_queueing_theory():
-    latency = load.one_server_ns(load.arrivals_ns(50.0, 200_000), 10e6)  # half busy
+    latency = load.single_server_latency_ns(load.arrivals_ns(50.0, 200_000), 10e6)  # half busy
     assert latency.mean() == pytest.approx(10e6 + 0.5 * 10e6 / (2 * 0.5), rel=0.03)
 
 
@@ -557,13 +560,13 @@ def test_the_highest_rate_is_found_by_halving():
 
 
 def test_points_say_rate_and_tail():
-    taken = loops.Taken([i * 10**7 for i in range(1, 201)], [5_000_000] * 200)
-    figures = load.point(taken, 1)
+    taken = load_generator.Completions([i * 10**7 for i in range(1, 201)], [5_000_000] * 200)
+    figures = load.summarize(taken, 1)
     assert (figures["requests_per_s"], figures["p99_us"], figures["stable"]) == (100.0, 5000.0, True)
     assert load.tail_us(figures) == 5000.0
     assert load.tail_us({"p95_us": 7.0, "p99_us": None}) == 7.0
-    growing = loops.Taken(taken.finished_ns, [5_000_000 + i * 10**6 for i in range(200)])
-    assert not load.point(growing, 1)["stable"]
+    growing = load_generator.Completions(taken.finished_ns, [5_000_000 + i * 10**6 for i in range(200)])
+    assert not load.summarize(growing, 1)["stable"]
 
 
 def test_one_thing_is_changed_at_a_time():
@@ -576,16 +579,16 @@ def test_one_thing_is_changed_at_a_time():
 
 
 def test_devices_are_added_to_the_stand_ins_settings(monkeypatch, tmp_path):
-    monkeypatch.setenv(load.CONFIG, '{"exec_us": 5}')
-    load.enough_devices("cpu", 3)
-    assert json.loads(os.environ[load.CONFIG]) == {"devices": 3, "exec_us": 5}
+    monkeypatch.setenv(load.CPU_CONFIG, '{"exec_us": 5}')
+    load.configure_devices("cpu", 3)
+    assert json.loads(os.environ[load.CPU_CONFIG]) == {"devices": 3, "exec_us": 5}
     (tmp_path / "config.json").write_text('{"devices": 8}')
-    monkeypatch.setenv(load.CONFIG, str(tmp_path / "config.json"))
-    load.enough_devices("cpu", 3)
-    assert json.loads(os.environ[load.CONFIG]) == {"devices": 8}
-    monkeypatch.setenv(load.CONFIG, "{}")
-    load.enough_devices("npu", 3)
-    assert os.environ[load.CONFIG] == "{}"
+    monkeypatch.setenv(load.CPU_CONFIG, str(tmp_path / "config.json"))
+    load.configure_devices("cpu", 3)
+    assert json.loads(os.environ[load.CPU_CONFIG]) == {"devices": 8}
+    monkeypatch.setenv(load.CPU_CONFIG, "{}")
+    load.configure_devices("npu", 3)
+    assert os.environ[load.CPU_CONFIG] == "{}"
 
 
 # Settings and advice
@@ -662,7 +665,7 @@ def test_utilisation_is_put_together():
         {"cube_percent": 50, "vector_percent": None, "used": 300, "total": 1000},
         {"cube_percent": 100, "vector_percent": None},
     ]
-    found = usage.digest([*samples, samples[1]])
+    found = usage.summarize_samples([*samples, samples[1]])
     assert found == {
         "samples": 3,
         "cube_mean": 66.7,
@@ -733,7 +736,7 @@ def test_bert_masks_and_has_one_case_per_gear(tmp_path):
 def test_given_inputs_must_fit(tmp_path, arrays, message):
     case = presets.Case("m", Path("m.om"), {"x": np.zeros((16, 3), np.float32)}, True, "computed")
     np.savez(tmp_path / "in.npz", **arrays)
-    with pytest.raises(presets.NotHereError, match=message):
+    with pytest.raises(presets.UnavailableError, match=message):
         networks.given_inputs(case, tmp_path / "in.npz")
 
 
@@ -744,7 +747,7 @@ def test_given_inputs_are_repeated(tmp_path):
     assert networks.given_inputs(case, tmp_path / "in.npz").rows(3)["x"].tolist() == [[0, 1, 2], [3, 4, 5], [0, 1, 2]]
     whole = replace(case, splittable=False, inputs={"x": np.zeros((2, 3), np.float32)})
     assert networks.given_inputs(whole, tmp_path / "in.npz").rows(1)["x"].tolist() == given.tolist()
-    with pytest.raises(presets.NotHereError, match="cannot be read as npz"):
+    with pytest.raises(presets.UnavailableError, match="cannot be read as npz"):
         networks.given_inputs(case, tmp_path / "none.npz")
 
 
@@ -777,7 +780,7 @@ def test_a_planted_slow_copy_shows_in_its_stage(tmp_path):
     slow = json.dumps({"d2h": {"latency_us": 30_000}, "hbm_bytes": 3 << 30})  # a device that no other process uses
     done = bench_command(*map(str, arguments), GE_CORE_RUNTIME="cpu", GE_CORE_CPU_CONFIG=slow)
     assert done.returncode == 0, done.stderr
-    written = pages.read(tmp_path / "out.json")
+    written = build.read(tmp_path / "out.json")
     (found,) = written["summary"]["stages"]
     us = {stage["name"]: stage["us"] for stage in found["stages"]}
     assert max(us, key=us.get) == "D2H"
@@ -797,8 +800,8 @@ def test_a_planted_slow_copy_shows_in_its_stage(tmp_path):
 
 PLAN = load.Plan(
     seconds=0.2,
-    least=20,
-    most=40,
+    min_requests=20,
+    max_requests=40,
     clients=(1, 4),
     rates=(0.3, 0.9),
     bisections=1,
@@ -811,8 +814,8 @@ PLAN = load.Plan(
 @pytest.mark.slow
 def test_load_measures_every_point(tmp_path):
     case = presets.synthetic_case("tiny", tmp_path, TINY)
-    options = run.Options((), case.om, "cpu", transports=("http+shm",))
-    found, _ = load.load(options, PLAN, 500.0, lambda line: None)
+    options = prepare.Options((), case.om, "cpu", transports=("http+shm",))
+    found, _ = load.load(options, PLAN, 500.0, QUIET)
     (loaded,) = found.summary["load"]
     assert [point["clients"] for point in loaded["closed"]] == [1, 4]
     assert all(20 <= point["n"] <= 40 for point in loaded["closed"])
@@ -832,15 +835,15 @@ def test_load_measures_every_point(tmp_path):
     assert all("slots" in reason or "responses" in reason for reason in refused)
     assert {r.bench for r in found.records} == {"load"}
     assert all(r.device["kind"] == "cpu" for r in found.records)
-    Balanced(document.html(pages.document(found.to_dict())))
+    Balanced(document.html(build.build_document(found.to_dict())))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("goal", "limit"), [("throughput", None), ("throughput", 400.0), ("latency", None)])
 def test_suggested_settings_load(tmp_path, goal, limit):
     case = presets.synthetic_case("tiny", tmp_path, TINY)
-    options = run.Options((), case.om, "cpu", transports=("http+shm",))
-    found, _ = advice.advice(options, goal, limit, PLAN, lambda line: None)
+    options = prepare.Options((), case.om, "cpu", transports=("http+shm",))
+    found, _ = advice.advice(options, goal, limit, PLAN, QUIET)
     (advised,) = found.summary["advice"]
     assert [gear["rows"] for gear in advised["gears"]] == [1, 2]
     assert all(gear["run_ms"] >= gear["engine_ms"] >= 1 for gear in advised["gears"])
@@ -853,11 +856,11 @@ def test_refused_settings_say_why(tmp_path):
     case = presets.synthetic_case("tiny", tmp_path, TINY)
     repository = tmp_path / "repository"
     with ge_core.InferenceSession(case.om, runtime="cpu") as session:
-        settings.add(repository, "bad", settings.config("bad", case.om, "cpu", session, Setting(rows=7)))
+        settings.add_model(repository, "bad", settings.config_text("bad", case.om, "cpu", session, Setting(rows=7)))
     with (
-        settings.serve(repository, "cpu") as server,
-        pytest.raises(settings.RefusedError, match=r"max_batch_size 7 .* at most 2"),
-        server.loaded("bad"),
+        server.serve_explicit(repository, "cpu") as running,
+        pytest.raises(server.ModelRefusedError, match=r"max_batch_size 7 .* at most 2"),
+        running.loaded("bad"),
     ):
         pass
 
@@ -883,7 +886,7 @@ def test_the_page_in_a_browser(tmp_path, width, shown, hidden):
       const scroll = document.documentElement.scrollWidth;
       document.title = JSON.stringify({wide: drawn('wide'), narrow: drawn('narrow'), over, scroll, inner: innerWidth});
     </script>"""
-    text = document.html(pages.document(content()))
+    text = document.html(build.build_document(content()))
     page.write_text(text.replace("</body>", probe + "</body>"))
     done = subprocess.run(
         [

@@ -129,7 +129,7 @@ def test_arguments_of_the_caller_win(tmp_path):
     )
     assert server.http == "127.0.0.1:9999"
     assert server.grpc.startswith("0.0.0.0:")
-    line = server._command_line(tmp_path)
+    line = server.command_line(tmp_path)
     assert [argument for argument in line if argument.startswith("--http-port")] == ["--http-port=9999"]
     assert line[-4:-1] == ["--log-verbose=1", "--load-model", "a"]
     assert line[-1].startswith("--backend-config=python,shm-region-prefix-name=ge_core_")

@@ -277,8 +277,8 @@ def test_ensembles_and_calls_from_other_models(server, repository):
     unload(server, "calling", "ensemble", "second")
 
 
-def test_the_response_cache_answers_the_second_time(server, repository):
-    if not any("--cache-config" in argument for argument in server._arguments):
+def test_the_response_cache_answers_the_second_time(server, repository, tmp_path):
+    if not any("--cache-config" in argument for argument in server.command_line(tmp_path)):
         pytest.skip("this tritonserver has no local cache")
     om = repository.add("cached", "response_cache { enable: true }\n")
     load(server, "cached")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.measure.records import SCHEMA
 from bench.report import plots
-from bench.report.document import Code, Document, Plot, Section, Table, Text
+from bench.report.document import Block, Code, Document, Plot, Section, Table, Text
 from bench.report.plots import Series
 from ge_core_pyx.errors import GeCoreError
 
@@ -34,7 +35,7 @@ def read(path: Path) -> dict:
     return content
 
 
-def joined(contents: Sequence[Mapping]) -> dict:
+def merge(contents: Sequence[Mapping]) -> dict:
     """Put several reports into one; what lists they have in common is put together, of other parts the last counts.
 
     Raises
@@ -56,6 +57,7 @@ def joined(contents: Sequence[Mapping]) -> dict:
 
 
 def ms(us: float | None) -> str:
+    """Write microseconds as milliseconds, with three decimals, two from 10 ms and one from 100 ms on."""
     if us is None:
         return "–"
     size = abs(us)
@@ -63,31 +65,34 @@ def ms(us: float | None) -> str:
 
 
 def us(value: float | None) -> str:
+    """Write microseconds."""
     return "–" if value is None else f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def rate(value: float) -> str:
+    """Write rows or requests per second."""
     return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def bound(limit: Mapping) -> str:
-    """A limit and its direction, which files of older versions do not have."""
-    sign = {True: "≥ ", False: "≤ "}.get(limit.get("at_least"), "")
+    """Return a limit and its direction, which files of older versions do not have."""
+    sign = {True: "≥ ", False: "≤ ", None: ""}[limit.get("at_least")]
     return f"{sign}{limit['limit']:g}"
 
 
 def mark(row: Mapping) -> str:
+    """Return the mark of an unstable row."""
     return "" if row["stable"] else "~"
 
 
-def document(content: Mapping) -> Document:
+def build_document(content: Mapping) -> Document:
     """Put a report into sections; `content` is the object that ``--json`` writes."""
     records, summary = content["records"], content["summary"]
     devices = [record["device"] for record in records]
     kinds = {device["kind"] for device in devices}
     names = list(dict.fromkeys(device["name"] for device in devices))
     sections = [
-        *_short(records, summary),
+        *_short_tables(records, summary),
         *_limits(content["limits"], names),
         *(_details(records, model) for model in summary.get("models", ())),
         *(_overhead(records, model) for model in summary.get("overhead", {}).get("models", ())),
@@ -102,7 +107,7 @@ def document(content: Mapping) -> Document:
     return Document("ge_core bench", subtitle, sections, warning, _facts(records) + _runs(summary))
 
 
-def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
+def _short_tables(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
     sections = []
     for model in summary.get("models", ()):
         latency = [r for r in records if r["bench"] == "latency" and r["model"] == model["model"]]
@@ -120,7 +125,7 @@ def _short(records: Sequence[Mapping], summary: Mapping) -> list[Section]:
             )
         ]
         header = ("p50 latency", *(f"batch {batch}" for batch in model["batches"]), "most requests/s")
-        blocks = [Table(header, rows, short=True), *(Text(line, "note") for line in model["remarks"])]
+        blocks: list[Block] = [Table(header, rows, short=True), *(Text(line, "note") for line in model["remarks"])]
         blocks += _latency_plots(latency, model)
         sections.append(Section(model["model"], model["device"], blocks))
     return sections
@@ -161,11 +166,11 @@ def _limits(limits: Sequence[Mapping], devices: Sequence[str]) -> list[Section]:
     return [Section("Limits", ", ".join(devices), [table])]
 
 
-def _times(record: Mapping, say=ms) -> tuple[str, ...]:
-    return tuple(say(record[name]) for name in ("p50_us", "p90_us", "p95_us", "p99_us", "mean_us"))
+def _times(record: Mapping, format_value: Callable[[float | None], str] = ms) -> tuple[str, ...]:
+    return tuple(format_value(record[name]) for name in ("p50_us", "p90_us", "p95_us", "p99_us", "mean_us"))
 
 
-def _name(record: Mapping) -> str:
+def _row_label(record: Mapping) -> str:
     if record["bench"] == "throughput":
         clients = f"{record['path']} ×{record['concurrency']}{', sender' if record['slots'] > 1 else ''}"
         name = clients if record["transport"] else record["path"]
@@ -179,16 +184,16 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
     gaps = {(row["batch"], row["transport"]): row for row in model["gaps"]}
     header = ("ms", "n", "p50", "p90", "p95", "p99", "mean", "rows/s", "gap", "p10…p90", "/floor", "−direct")
     rows: list[tuple[str, ...]] = []
-    mine = [r for r in records if r["model"] == model["model"]]
+    own_records = [r for r in records if r["model"] == model["model"]]
     for batch in model["batches"]:
         rows.append((f"batch {batch}",))
-        for r in (r for r in mine if r["bench"] == "latency" and r["batch"] == batch):
+        for r in (r for r in own_records if r["bench"] == "latency" and r["batch"] == batch):
             gap = gaps.get((batch, r["transport"])) if r["path"] == "triton" else None
-            rows.append((_name(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), *_gap_cells(gap)))
+            rows.append((_row_label(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), *_gap_cells(gap)))
     rows.append(("most rows/s",))
     rows += [
-        (_name(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), "", "", "", "")
-        for r in mine
+        (_row_label(r), str(r["n"]), *_times(r), rate(r["rows_per_s"]), "", "", "", "")
+        for r in own_records
         if r["bench"] == "throughput"
     ]
     notes = [
@@ -198,7 +203,7 @@ def _details(records: Sequence[Mapping], model: Mapping) -> Section:
         "gap: p50 of Triton minus p50 of c; p10…p90: of the differences pair by pair; /floor: gap / floor. ~ unstable: "
         "three consecutive windows differ by more than 10 %. p99 –: fewer than 100 samples.",
     ]
-    blocks = [Table(header, rows), *(Text(note, "note") for note in notes)]
+    blocks: list[Block] = [Table(header, rows), *(Text(note, "note") for note in notes)]
     return Section(f"{model['model']}: details", model["device"], blocks)
 
 
@@ -232,7 +237,7 @@ def _overhead(records: Sequence[Mapping], model: Mapping) -> Section:
         "malloc-per-call: the official GE backend's copy pattern (allocate, copy synchronously from pageable memory, "
         "execute, copy back, free) in C, and nothing more of that backend.",
     ]
-    blocks = [Table(header, rows), *(Text(note, "note") for note in notes)]
+    blocks: list[Block] = [Table(header, rows), *(Text(note, "note") for note in notes)]
     return Section(f"Overhead: {model['model']}, {sizes}", model["device"]["name"], blocks)
 
 
@@ -252,12 +257,12 @@ def _throughput(summary: Mapping) -> list[Section]:
         f"Memory after {memory['requests']:,} requests of mixed sizes, since request {memory['settled']:,}: resident "
         f"{grown['resident'] / 2**20:+.2f} MiB, device {grown['device']:+,} bytes, pinned {grown['pinned']:+,} bytes."
     )
-    blocks = [Table(("submit, or clients of Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
+    blocks: list[Block] = [Table(("submit, or clients of Triton", "times", "rows/s"), rows, (0, 1)), Text(text)]
     return [Section("Throughput of slots and devices", found["device"]["name"], blocks)]
 
 
 def stages_sections(summary: Mapping) -> list[Section]:
-    """One section for each model and transport, its batches side by side."""
+    """Return one section for each model and transport, its batches side by side."""
     groups: dict[tuple, list[Mapping]] = {}
     for found in summary.get("stages", ()):
         groups.setdefault((found["model"], found["transport"], found["device"]), []).append(found)
@@ -274,7 +279,7 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
         ("apart", *(f"{found['apart']:+.1%}" for found in group), ""),
     ]
     header = ("mean µs", *(f"batch {found['batch']}{'' if found['adds_up'] else ' !'}" for found in group), "from")
-    blocks: list = [Table(header, rows, (0, len(header) - 1), strong=(len(sources),))]
+    blocks: list[Block] = [Table(header, rows, (0, len(header) - 1), strong=(len(sources),))]
     wrong = [found for found in group if not found["adds_up"]]
     if wrong:
         which = ", ".join(str(found["batch"]) for found in wrong)
@@ -302,14 +307,8 @@ def _stages(title: str, device: str, group: Sequence[Mapping]) -> Section:
         )
     for found, each in zip(group, times, strict=True):
         name = f"{found['model']}, batch {found['batch']}, {found['transport']}"
-        blocks.append(
-            Plot(
-                f"{name}: where the time of a request goes ({device})",
-                lambda width, name=name, each=each: plots.waterfall(
-                    list(each.items()), "µs", f"stages of {name}", width
-                ),
-            )
-        )
+        draw = functools.partial(plots.waterfall, list(each.items()), "µs", f"stages of {name}")
+        blocks.append(Plot(f"{name}: where the time of a request goes ({device})", draw))
     return Section(title, device, blocks)
 
 
@@ -343,7 +342,7 @@ def load_section(found: Mapping) -> Section:
         Series("p50, clients that wait", waiting, 1, True),
     ]
     label = f"{found['model']}: requests/s and latency"
-    blocks = [
+    blocks: list[Block] = [
         Text(f"{found['rows']} row(s) per request over {found['transport']}; {found['timing']}.", "note"),
         Text("Closed loop: each client sends its next request when the last one is answered."),
         Table(header, closed),
@@ -379,7 +378,7 @@ def advice_section(found: Mapping) -> Section:
         for name, x in (("default", found["default"]), ("suggested", found["advised"]))
     ]
     expected = found["expected"]
-    blocks = [
+    blocks: list[Block] = [
         Text(f"For {goal}, in config.pbtxt:"),
         Code(found["stanza"]),
         *(Text(reason, "note") for reason in found["reasons"]),

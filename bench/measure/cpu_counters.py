@@ -21,9 +21,14 @@ def counters(libraries: Iterable[str]) -> dict[str, dict[str, int]] | None:
     return None
 
 
-def calls(before: Mapping[str, dict], after: Mapping[str, dict]) -> dict[str, int]:
-    """Return the entry points that were called in between, and how often."""
-    counts = {name: count - before["calls"].get(name, 0) for name, count in after["calls"].items()}
+def calls(libraries: Iterable[str]) -> dict[str, int]:
+    """Return how often each entry point was called; nothing for a real library."""
+    return (counters(libraries) or {}).get("calls", {})
+
+
+def called_since(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return the entry points that were called between two results of `calls`, and how often."""
+    counts = {name: count - before.get(name, 0) for name, count in after.items()}
     return {name: count for name, count in counts.items() if count}
 
 
