@@ -111,7 +111,7 @@ class InferenceSession:
         self.device_id = ids[0]
 
     def _plan_by_time(self, times):
-        gears = self.description.gears
+        gears: Any = self.description.gears  # sizes of the batch, where the kind is batch
         if self.description.gear_kind != "batch" or not self.description.max_rows:
             raise ValueError(
                 f"gear_plan 'time' needs an om with batch gears; this one has {self.description.gear_kind} shapes"
@@ -254,7 +254,7 @@ def _padding(description, output_axes, pad_value):
     """(output axes by output name, pad values by input name), checked against the model."""
     inputs = {name: spec for spec in description.inputs for name in (spec.name, spec.full_name)}
     outputs = {name: spec for spec in description.outputs for name in (spec.name, spec.full_name)}
-    axes = {}
+    axes: dict[str, dict[int, tuple[str, int]]] = {}
     mappings = output_axes or {}
     if not isinstance(mappings, Mapping) or not all(isinstance(mapping, Mapping) for mapping in mappings.values()):
         raise ValueError(f"output_axes: expected {{output: {{axis: (input, axis)}}}}, got {output_axes!r}")
