@@ -26,7 +26,7 @@ class ServingOptions:
     runtime : str
         ``npu`` or ``cpu``.
     device_ids : tuple of int
-        Devices that the model's instances share; see `devices_of`.
+        Devices that the model's instances share; see `ge_core.serving.instances`.
     slots : int
         Batches in flight per device of an instance.
     responses : str
@@ -295,10 +295,3 @@ def unknown_environment(environ: Mapping[str, str]) -> list[str]:
                 f"nothing reads the environment variable {name}" + (f"; did you mean {near[0]}?" if near else "")
             )
     return sentences
-
-
-def devices_of(ids: tuple[int, ...], instance: int, count: int) -> tuple[int, ...]:
-    """The devices that instance number `instance` of `count` owns: ids[i::count], or id i mod n if count > n."""
-    if count > len(ids):
-        return (ids[instance % len(ids)],)
-    return ids[instance::count]
