@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ge_core.batching import Execution, Group, Part, groups, plan, plan_by_cuts, trailing
+from ge_core.batching import Execution, Group, groups, plan, plan_by_cuts, trailing
 from ge_core.engine import engine_of
 from ge_core.serving.execution.requests import RequestState
-from ge_core.serving.execution.running import SMALLEST_GEAR, InFlightBatch, InFlightRequest
+from ge_core.serving.execution.running import SMALLEST_GEAR, InFlightBatch, MergedRows, UnknownOutputRequest, WholeRequest
 from ge_core.serving.model_config import Binding, ConfigError
 
 
@@ -32,8 +32,7 @@ class SmallestGearPlanner:
     def plan(self, states: Sequence[RequestState]) -> list[InFlightBatch]:
         """See Planner."""
         if len(states) == 1 and states[0].rows <= self._gears[-1]:  # nothing to plan, and the most usual call
-            (state,) = states
-            return [InFlightBatch(state.rows, ((state, Part(0, 0, 0, state.rows)),))]
+            return [WholeRequest(states[0])]
         return [_batch(execution, states) for execution in plan([state.rows for state in states], self._gears)]
 
 
@@ -91,13 +90,13 @@ class ShapePlanner:
     def _alone(self, state: RequestState, shapes: tuple) -> InFlightBatch:
         state.rows = 0
         if shapes not in self._gears:
-            return InFlightRequest(state)
+            return UnknownOutputRequest(state)
         gear, state.output_shapes = self._gears[shapes]
-        return InFlightBatch(0, ((state, Part(0, 0, 0, 0)),), gear)
+        return WholeRequest(state, gear)
 
 
 def _batch(execution: Execution, states: Sequence[RequestState], gear: int = SMALLEST_GEAR) -> InFlightBatch:
-    return InFlightBatch(execution.rows, [(states[part.request], part) for part in execution.parts], gear)
+    return MergedRows(execution.rows, [(states[part.request], part) for part in execution.parts], gear)
 
 
 def planner_of(session, binding: Binding) -> Planner:

@@ -35,6 +35,8 @@ class RequestState:
     outputs : OutputTensors or None
         Taken from the pool for this request.
     response : pb_utils.InferenceResponse or None
+    new_sizes : sequence of int
+        Bytes of each tensor of the response that takes new shared memory.
     error : pb_utils.TritonError or None
         Sent instead of the response.
     sender : pb_utils.InferenceResponseSender or None
@@ -43,30 +45,12 @@ class RequestState:
         Batches that its rows are still awaited from.
     """
 
-    __slots__ = (
-        "_sizes", "error", "inputs", "output_shapes", "outputs", "pending_batches", "request", "response", "rows",
-        "sender",
-    )  # fmt: skip
+    inputs = outputs = output_shapes = response = error = sender = None
+    rows = pending_batches = 0
+    new_sizes: Sequence[int] = ()
 
-    def __init__(self, request: Any):
+    def __init__(self, request):
         self.request = request
-        self.inputs: RequestInputs | None = None
-        self.outputs: OutputTensors | None = None
-        self.output_shapes: Sequence[tuple] | None = None
-        self.response: Any = None
-        self.sender: Any = None
-        self.error: Any = None
-        self.rows = self.pending_batches = 0
-        self._sizes: Sequence[int] = ()
-
-    @property
-    def new_sizes(self) -> Sequence[int]:
-        """Bytes of each tensor of the response that takes new shared memory."""
-        return self._sizes if self.outputs is None else self.outputs.new_sizes
-
-    @new_sizes.setter
-    def new_sizes(self, sizes: Sequence[int]) -> None:
-        self._sizes = sizes
 
     def release(self) -> None:
         """Let go of everything but the output tensors: Triton frees the inputs after it has answered."""

@@ -60,6 +60,8 @@ class OutputTensors:
         Whether Triton has had the tensors at least once.
     in_region : bool
         Whether rows are copied straight into Triton's shared memory.
+    all_copies : list of tuple
+        Arguments of `Batch.collect` for a response that is a batch of its own.
     """
 
     sent = in_region = False
@@ -77,18 +79,16 @@ class OutputTensors:
     @property
     def pending_copies(self) -> bool:
         """Whether a device that failed or took too long may still write into them."""
-        return any(target.pending_copies for _, target, *_ in self._all_rows)
+        return any(target.pending_copies for _, target, *_ in self.all_copies)
 
     def copy_into(self, targets: Sequence[OutputTarget]) -> None:
         """Set where the rows are copied to."""
         places = zip(self.outputs, targets, strict=True)
-        self._all_rows = [(output.index, target, 0, self.rows, 0) for output, target in places]
+        self.all_copies = [(output.index, target, 0, self.rows, 0) for output, target in places]
 
     def copies(self, part: Part) -> list[tuple]:
         """Arguments of `Batch.collect` for the rows of the response that are in one batch."""
-        if part.count == self.rows and part.row == 0:
-            return self._all_rows
-        return [(index, target, part.row, part.count, part.start) for index, target, *_ in self._all_rows]
+        return [(index, target, part.row, part.count, part.start) for index, target, *_ in self.all_copies]
 
 
 class OutputTensorPool:
@@ -113,6 +113,7 @@ class OutputTensorPool:
         self._free_all: dict[object, list[OutputTensors]] = {}  # those with all outputs, by size
         self._nbytes, self._keep_nbytes = 0, keep_nbytes
         self._lock = threading.Lock()
+        self._devices_write = register is not None
         self._region = SharedRegion(register)
 
     @property
@@ -148,7 +149,7 @@ class OutputTensorPool:
             free = self._free_all.get(size) if outputs is self._all else self._free.get((size, outputs))
             while free:
                 taken = free.pop()
-                if not taken.pending_copies:
+                if not (self._devices_write and taken.pending_copies):
                     if taken.sent and not taken.in_region:
                         self._move(taken)
                     return taken
@@ -239,7 +240,7 @@ class ResponseBuilder:
     def prepare(self, state) -> None:
         """Give a request (`RequestState`) its output tensors, whose rows come later, and the response over them."""
         state.outputs = outputs = self._tensors.take(self._requested(state.request), state.rows, state.output_shapes)
-        state.response = self._response(outputs.tensors)
+        state.new_sizes, state.response = outputs.new_sizes, self._response(outputs.tensors)
 
     def set_arrays(self, state, arrays: Sequence[np.ndarray]) -> None:
         """Give a request the response over new arrays, one for each of the model's outputs."""

@@ -1,14 +1,13 @@
 """Responses that each call returns."""
 
 import time
-from collections import deque
 from collections.abc import Sequence
 
 from ge_core.serving.execution.failures import Failures
 from ge_core.serving.execution.planning import Planner
 from ge_core.serving.execution.requests import RequestReader, RequestState
 from ge_core.serving.execution.responses import OutputTensorPool, OutputTensors, ResponseBuilder
-from ge_core.serving.execution.running import InFlightBatch, Runner
+from ge_core.serving.execution.running import Runner
 
 
 class ReturningHandler:
@@ -47,17 +46,17 @@ class ReturningHandler:
         self._returned.clear()
         began, states = time.monotonic(), [RequestState(request) for request in requests]
         try:
-            running: deque[InFlightBatch] = deque()
-            for batch in self._planner.plan(self._reader.read(states)):
-                if len(running) == self._slots:
-                    self._runner.finish(running.popleft())
+            batches = self._planner.plan(self._reader.read(states))
+            for number, batch in enumerate(batches):
+                if number >= self._slots:
+                    self._runner.finish(batches[number - self._slots])
                 self._runner.start(batch, began)
-                running.append(batch)
-            while running:
-                self._runner.finish(running.popleft())
+            for batch in batches[-self._slots :]:
+                self._runner.finish(batch)
         except Exception as error:
             self._failures.fail(states, error)
-        responses, sizes = [], []
+        responses: list = []
+        sizes: list[int] = []
         for state in states:
             sizes += state.new_sizes
             if sizes and state.error is None and (problem := self._tensors.room(sizes).problem):
@@ -65,5 +64,4 @@ class ReturningHandler:
             responses.append(self._responses.finished(state))
             if state.outputs is not None:
                 self._returned.append(state.outputs)
-            state.release()
         return responses

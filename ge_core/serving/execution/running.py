@@ -1,7 +1,8 @@
 """Batches on the device: started with the rows of their requests, finished with the rows of their responses."""
 
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ge_core.batching import Part
@@ -15,52 +16,40 @@ CANCEL_CHECK_AFTER_S = 0.005
 SMALLEST_GEAR = -1  # the smallest one that holds the rows
 
 
-class InFlightBatch:
+class InFlightBatch(ABC):
     """One execution of the model, planned or running.
 
     Attributes
     ----------
-    rows : int
-        0 for a whole request.
-    gear : int
-        Which entry of `Engine.gear_shapes`, or SMALLEST_GEAR.
-    slices : sequence of (RequestState, Part)
-        Whose rows it holds, and which.
-    active : sequence of (RequestState, Part)
-        `slices` without those that were dropped before it started.
+    states : sequence of RequestState
+        The requests whose rows it holds, or held before `drop_failed`.
+    active : bool
+        Whether it holds any rows.
     error : Exception or None
         What kept it from starting.
     """
 
-    __slots__ = ("_work", "active", "error", "gear", "rows", "slices")
-
-    def __init__(self, rows: int, slices: Sequence[tuple[RequestState, Part]], gear: int = SMALLEST_GEAR):
-        self.rows, self.gear, self.slices = rows, gear, slices
-        self.active = slices
-        self.error: Exception | None = None
-        self._work: Any = None
-        for state, _ in slices:
-            state.pending_batches += 1
+    states: Sequence[RequestState]
+    active = True
+    error: Exception | None = None
+    _work: Any = None  # what `Engine` started
 
     @property
-    def size(self) -> tuple:
+    @abstractmethod
+    def size(self) -> Hashable:
         """Batches of equal size take equal time."""
-        return self.rows, self.gear
 
+    @abstractmethod
     def start(self, engine: Engine, responses: ResponseBuilder) -> None:
         """Copy the rows in and start the device, then prepare the responses. Blocks until a slot is free."""
-        puts = [(state.inputs, part.row, part.start, part.count) for state, part in self.active]
-        self._work = engine.launch(self.rows, puts, self.gear)
-        for state, _ in self.active:
-            if state.response is None:
-                responses.prepare(state)
 
+    @abstractmethod
     def finish(self, responses: ResponseBuilder) -> None:
         """Wait for the device and copy the rows out."""
-        copies: list[tuple] = []
-        for state, part in self.active:
-            copies += state.outputs.copies(part)
-        self._work.collect(copies)
+
+    @abstractmethod
+    def drop_failed(self) -> None:
+        """Before it starts: take out the rows of requests that have an error."""
 
     def stop(self, error: Exception) -> None:
         """It did not start: keep why, and free its slot."""
@@ -68,35 +57,100 @@ class InFlightBatch:
         if self._work is not None:
             self._work.close()
 
+
+class WholeRequest(InFlightBatch):
+    """One request in a batch of its own.
+
+    Parameters
+    ----------
+    state : RequestState
+    gear : int
+        Which entry of `Engine.gear_shapes`, or SMALLEST_GEAR.
+    """
+
+    def __init__(self, state: RequestState, gear: int = SMALLEST_GEAR):
+        self._state, self._gear, self.states = state, gear, (state,)
+        state.pending_batches = 1
+
+    @property
+    def size(self) -> Hashable:
+        """See InFlightBatch."""
+        return self._state.rows, self._gear
+
+    def start(self, engine: Engine, responses: ResponseBuilder) -> None:
+        """See InFlightBatch."""
+        state = self._state
+        self._work = engine.launch(state.rows, ((state.inputs, 0, 0, state.rows),), self._gear)
+        responses.prepare(state)
+
+    def finish(self, responses: ResponseBuilder) -> None:
+        """See InFlightBatch."""
+        self._work.collect(self._state.outputs.all_copies)
+
     def drop_failed(self) -> None:
-        """Before it starts: take out the rows of requests that have an error."""
-        active: list[tuple[RequestState, Part]] = []
-        self.rows = 0
-        for state, part in self.slices:
-            if state.error is None:
-                active.append((state, part._replace(row=self.rows)))
-                self.rows += part.count
-        self.active = active
+        """See InFlightBatch."""
+        self.active = self._state.error is None
 
 
-class InFlightRequest(InFlightBatch):
-    """One whole request whose output shapes are known only after it has run."""
-
-    __slots__ = ()
-
-    def __init__(self, state: RequestState):
-        super().__init__(0, ((state, Part(0, 0, 0, 0)),))
+class UnknownOutputRequest(WholeRequest):
+    """One request whose output shapes are known only after it has run."""
 
     def start(self, engine: Engine, responses: ResponseBuilder) -> None:
         """Copy the inputs in and start the device. Blocks until a slot is free."""
-        ((state, _),) = self.slices
-        self._work = engine.submit(state.inputs)
+        self._work = engine.submit(self._state.inputs)
 
     def finish(self, responses: ResponseBuilder) -> None:
         """Wait for the device, then make the response over its outputs."""
-        arrays = self._work.result()
-        for state, _ in self.slices:
-            responses.set_arrays(state, arrays)
+        responses.set_arrays(self._state, self._work.result())
+
+
+class MergedRows(InFlightBatch):
+    """Rows of several requests, or some of the rows of one.
+
+    Parameters
+    ----------
+    rows : int
+    slices : sequence of (RequestState, Part)
+        Whose rows it holds, and which.
+    gear : int
+        Which entry of `Engine.gear_shapes`, or SMALLEST_GEAR.
+    """
+
+    def __init__(self, rows: int, slices: Sequence[tuple[RequestState, Part]], gear: int = SMALLEST_GEAR):
+        self._rows, self._slices, self._gear = rows, slices, gear
+        self.states = [state for state, _ in slices]
+        for state in self.states:
+            state.pending_batches += 1
+
+    @property
+    def size(self) -> Hashable:
+        """See InFlightBatch."""
+        return self._rows, self._gear
+
+    def start(self, engine: Engine, responses: ResponseBuilder) -> None:
+        """See InFlightBatch."""
+        puts = [(state.inputs, part.row, part.start, part.count) for state, part in self._slices]
+        self._work = engine.launch(self._rows, puts, self._gear)
+        for state, _ in self._slices:
+            if state.response is None:
+                responses.prepare(state)
+
+    def finish(self, responses: ResponseBuilder) -> None:
+        """See InFlightBatch."""
+        copies: list[tuple] = []
+        for state, part in self._slices:
+            copies += state.outputs.copies(part)
+        self._work.collect(copies)
+
+    def drop_failed(self) -> None:
+        """See InFlightBatch."""
+        kept: list[tuple[RequestState, Part]] = []
+        self._rows = 0
+        for state, part in self._slices:
+            if state.error is None:
+                kept.append((state, part._replace(row=self._rows)))
+                self._rows += part.count
+        self._slices, self.active = kept, bool(kept)
 
 
 class Runner:
@@ -140,17 +194,17 @@ class Runner:
                 batch.finish(self._responses)
         except Exception as error:
             batch.error = None
-            self._failures.fail((state for state, _ in batch.active), error)
+            self._failures.fail(batch.states, error)
         finally:
-            for state, _ in batch.slices:
+            for state in batch.states:
                 state.pending_batches -= 1
 
     def _drop_cancelled(self, batch: InFlightBatch):
         """None of the batch's requests is answered yet: asking an answered one kills Triton."""
-        for state, _ in batch.slices:
+        for state in batch.states:
             asked = getattr(state.request, "is_cancelled", None)  # not before 23.10
             if state.error is None and asked is not None and asked():
                 cause = CancelledError("the request was cancelled before it ran")
                 state.error = self._failures.report(cause, state.request)
-        if any(state.error is not None for state, _ in batch.slices):
+        if any(state.error is not None for state in batch.states):
             batch.drop_failed()

@@ -165,8 +165,8 @@ class SendingHandler:
     def _finish_all(self):
         while (batch := self._running.get()) is not None:
             self._runner.finish(batch)
-            self._pace.end(learn=all(state.error is None for state, _ in batch.slices))
-            for state, _ in batch.slices:
+            self._pace.end(learn=all(state.error is None for state in batch.states))
+            for state in batch.states:
                 if not state.pending_batches:
                     self._send(state)
             self._free.release()
