@@ -145,7 +145,8 @@ def _template_warning(template: int, version_folder: Path, defaults: str | os.Pa
         file, remedy = folder / "model.py", f"run `ge-core install-backend {folder.parent}` again"
     else:
         file, remedy = version_folder / "model.py", "replace it by triton_model/1/model.py of this release"
-    return f"is served by a {file} that is older than the installed ge_core (template {template}, now {TEMPLATE}): {remedy}"
+    versions = f"template {template}, now {TEMPLATE}"
+    return f"is served by {file}, which is older than the installed ge_core ({versions}): {remedy}"
 
 
 def find_om(settings: options.ServingOptions, version_folder: Path) -> Path:

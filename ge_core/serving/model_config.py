@@ -17,7 +17,7 @@ class Bound(NamedTuple):
     """One tensor of the configuration and the om's tensor behind it."""
 
     name: str  # as the configuration, and so the client, calls it
-    spec: object  # ge_core.TensorSpec
+    spec: model.TensorSpec
     cast: str | None = None  # the type that clients send, where it is another than the om's
 
 
@@ -175,7 +175,7 @@ class _AnySize:
 
 def _allowed(spec, description) -> list:
     """For each dim of a tensor, the sizes that the om takes."""
-    allowed = [_AnySize() if dim is None else (dim,) for dim in spec.shape]
+    allowed: list = [_AnySize() if dim is None else (dim,) for dim in spec.shape]
     if description.max_rows:
         allowed[0] = range(1, description.max_rows + 1) if spec in description.inputs else _AnySize()
     elif description.gear_kind == "batch" and spec.shape and spec.shape[0] is None:
@@ -220,8 +220,9 @@ def _whole_shapes(config: Mapping, description) -> bool:
     for side, specs in (("input", description.inputs), ("output", description.outputs)):
         for entry in config[side]:
             for spec in specs:
-                if entry["name"] in (spec.name, spec.full_name) and _asked_dims(entry) is not None:
-                    return len(_asked_dims(entry)) == len(spec.shape)
+                asked = _asked_dims(entry)
+                if entry["name"] in (spec.name, spec.full_name) and asked is not None:
+                    return len(asked) == len(spec.shape)
     return False
 
 

@@ -65,8 +65,8 @@ class ServingOptions:
     execute_timeout_ms: int | None = None
     submit_timeout_ms: int = 10_000
     gear_plan: str = "smallest"
-    pad_value: object = 0
-    output_axes: object = None
+    pad_value: float | dict[str, int | float] = 0
+    output_axes: dict[str, dict[int, tuple[str, int]]] | None = None
     register_memory: bool = False
     cast_inputs: str = "refused"
     golden: str | None = None
@@ -271,7 +271,7 @@ def parse(
     for key, text in parameters.items():
         if key not in TRITON_PARAMETERS:
             values[key] = _value(key, text, "config.pbtxt")
-    return ServingOptions(**values)
+    return ServingOptions(**values)  # type: ignore[arg-type]  # each parser returns its field's type
 
 
 def _read_defaults(path: Path) -> dict[str, object]:

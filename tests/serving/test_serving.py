@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import graphs
@@ -427,6 +428,55 @@ def test_numpy_2_is_refused_where_the_stub_cannot_take_it(monkeypatch):
         loading.refuse_numpy_2(old)
 
 
+class TestTemplate:
+    """The model.py that calls load()."""
+
+    def warnings(self, one, *defaults, instance=0, **options):
+        one.pb_utils.Logger.lines.clear()
+        serving.load(one.pb_utils, one.arguments(instance), *defaults, **options).close()
+        return [line for line in one.pb_utils.Logger.lines if "older than the installed ge_core" in line]
+
+    def test_an_older_copy_works_and_the_log_says_what_to_do(self, gears, served, folder):
+        (line,) = self.warnings(served(gears))
+        assert f"is served by {folder / 'model.py'}, which is older" in line
+        assert line.endswith("replace it by triton_model/1/model.py of this release")
+
+    def test_an_older_backend_names_the_command(self, gears, served, tmp_path):
+        (line,) = self.warnings(served(gears), tmp_path / "backends" / "ge" / "defaults.json")
+        assert line.endswith(f"run `ge-core install-backend {tmp_path / 'backends'}` again")
+
+    def test_only_the_first_instance_says_it_and_nobody_of_a_present_one(self, gears, served):
+        assert self.warnings(served(gears, count=2), instance=1) == []
+        assert self.warnings(served(gears), template=loading.TEMPLATE) == []
+
+    @pytest.mark.parametrize("path", ["triton_model/1/model.py", "ge_core/serving/backend/model.py"])
+    def test_both_templates_are_present_ones(self, path):
+        text = (Path(__file__).parents[2] / path).read_text()
+        assert f"\nTEMPLATE = {loading.TEMPLATE} " in text and "template=TEMPLATE)" in text
+
+
+def test_a_runner_can_be_wrapped_for_measurements(gears, served):
+    seen = []
+
+    class Recorder:
+        def __init__(self, runner):
+            self.runner = runner
+
+        def start(self, batch, began):
+            seen.append("start")
+            self.runner.start(batch, began)
+
+        def finish(self, batch):
+            self.runner.finish(batch)
+            seen.append("finish")
+
+    one = served(gears)
+    one.model.close()
+    one.model = serving.load(one.pb_utils, one.arguments(0), wrap_runner=Recorder)
+    assert_right(gears, [gears.random(2)], one.ask(gears.random(2)))
+    assert seen == ["start", "finish"]
+
+
 class TestModelFile:
     def test_the_one_om_of_the_version_folder(self, folder):
         (folder / "any.om").touch()
@@ -809,6 +859,11 @@ class TestKinds:
         om = write_synthetic(folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8))
         monkeypatch.setattr(ge_core.InferenceSession, "_time", lambda session, rows: {1: 1.0, 4: 2.0, 8: 50.0}[rows])
         one = served(om, parameters={"gear_plan": "time"})
+        request, reads = one.request(om.random(3)), []
+        inputs = request.inputs
+        request.inputs = lambda: reads.append(1) or inputs()
+        one.model.execute([request])
+        assert len(reads) == 1
         before = one.model.session.stats()["executions_by_gear"]["4"]
         feeds = [om.random(3), om.random(5, seed=1)]
         assert_right(om, feeds, one.ask(*feeds))

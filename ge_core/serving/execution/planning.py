@@ -1,4 +1,4 @@
-"""Which rows of the requests of a call run together. Chosen once at load, by what the model and its configuration are."""
+"""Which rows of the requests of a call run together: chosen once at load, from the model and its configuration."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,13 @@ from typing import Protocol
 from ge_core.batching import Execution, Group, groups, plan, plan_by_cuts, trailing
 from ge_core.engine import engine_of
 from ge_core.serving.execution.requests import RequestState
-from ge_core.serving.execution.running import SMALLEST_GEAR, InFlightBatch, MergedRows, UnknownOutputRequest, WholeRequest
+from ge_core.serving.execution.running import (
+    SMALLEST_GEAR,
+    InFlightBatch,
+    MergedRows,
+    UnknownOutputRequest,
+    WholeRequest,
+)
 from ge_core.serving.model_config import Binding, ConfigError
 
 

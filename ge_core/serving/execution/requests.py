@@ -12,7 +12,6 @@ import numpy as np
 
 from ge_core.engine import engine_of
 from ge_core.serving.execution.failures import Failures
-from ge_core.serving.execution.responses import OutputTensors
 from ge_core_pyx import dlpack, dtypes
 from ge_core_pyx.requests import RequestInputs
 
@@ -45,7 +44,12 @@ class RequestState:
         Batches that its rows are still awaited from.
     """
 
-    inputs = outputs = output_shapes = response = error = sender = None
+    inputs: Any = None
+    outputs: Any = None
+    output_shapes: Any = None
+    response: Any = None
+    error: Any = None
+    sender: Any = None
     rows = pending_batches = 0
     new_sizes: Sequence[int] = ()
 

@@ -8,7 +8,8 @@ in the region, with our shape and dtype, is written there. All others get a tens
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from ge_core_pyx.requests import RequestInputs
 KEEP_NBYTES = 64 << 20
 
 
-class Output(NamedTuple):
+@dataclass(frozen=True)
+class Output:
     """One output that is served."""
 
     name: str  # the client's
@@ -35,7 +37,9 @@ class Output(NamedTuple):
 
     def shape(self, rows: int, shapes: Sequence | None) -> tuple[int, ...]:
         """For so many rows; of models whose trailing dims vary, what `shapes` of all outputs say."""
-        return (rows * self.multiple, *self.row_shape) if shapes is None else shapes[self.index]
+        if shapes is not None:
+            return shapes[self.index]
+        return (rows * self.multiple, *(dim or 0 for dim in self.row_shape))
 
 
 def served_outputs(description, binding: Binding) -> tuple[Output, ...]:

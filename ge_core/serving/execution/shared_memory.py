@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ge_core.serving import shm_space
 from ge_core_pyx.arrays import OutputTarget
@@ -22,7 +23,8 @@ class SharedRegion:
     """
 
     def __init__(self, register: Callable | None = None):
-        self._register, self._registrations = register, {}
+        self._register = register
+        self._registrations: dict[int, Any] = {}  # by the first address of a mapping
         self._ranges: list[tuple[int, int]] = []
         self._settings = shm_space.pool_settings(os.getppid())
         self._file: Path | None = None
@@ -61,12 +63,15 @@ class SharedRegion:
         """End the registrations. Calling it again does nothing."""
         for registration in self._registrations.values():
             registration.close()
-        self._registrations, self._register = {}, None
+        self._registrations.clear()
+        self._register = None
 
     def _map(self):
         self._file = self._file or region_file()
         self._ranges = _mappings(self._file)
-        for first, last in self._ranges if self._register is not None else ():
+        if self._register is None:
+            return
+        for first, last in self._ranges:
             if first not in self._registrations:
                 self._registrations[first] = self._register((ctypes.c_char * (last - first)).from_address(first))
 

@@ -49,7 +49,8 @@ def check_load(
     for context in engine_of(session).contexts:
         sharing = instance.sharing(context.device_id)
         host_limits.check_memory(context.device_id, need, sharing, context.memory_info()[1])
-    notes, warnings = [], []
+    notes: list[tuple[str, str]] = []
+    warnings: list[str] = []
     if settings.golden:
         notes.append(("golden", golden.check(version_folder / settings.golden, session)))
     if instance.number:
@@ -65,9 +66,8 @@ def check_load(
             warnings.append(f"{name}: {text}")
     for line in load_report.table(session, config, times, notes):
         logger.log_info(line)
-    hints = [*load_report.hints(config, session.description, sharing)]
-    hints.append(load_report.outside_hint(Path(session.description.path), version_folder))
-    for hint in filter(None, hints):
+    outside = load_report.outside_hint(Path(session.description.path), version_folder)
+    for hint in filter(None, [*load_report.hints(config, session.description, sharing), outside]):
         logger.log_info(f"GE Backend: '{config['name']}' {hint}")
     for warning in filter(None, [*warnings, host_limits.mask_warning(os.environ)]):
         logger.log_warn(f"GE Backend: '{config['name']}' {warning}")

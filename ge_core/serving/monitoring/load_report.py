@@ -1,4 +1,4 @@
-"""What a model says in Triton's log when it is loaded: a line, a table, and hints about settings that cost or gain time."""
+"""What a model says in Triton's log when it is loaded: one line, a table, and hints about settings."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
