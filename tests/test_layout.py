@@ -24,7 +24,7 @@ FLOORS = [
     "ge_core_pyx.executor ge_core_pyx.future",
     "ge_core_pyx.batch",
     # ge_core, what users import
-    "ge_core._version ge_core.batching ge_core.compiler.errors ge_core.compiler.optional",
+    "ge_core._version ge_core.batching ge_core.gears ge_core.compiler.errors ge_core.compiler.optional",
     "ge_core.compiler.atc.options ge_core.compiler.atc.shapes",
     "ge_core.compiler.atc.command",
     "ge_core.compiler.atc",
@@ -37,13 +37,19 @@ FLOORS = [
     "ge_core ge_core.compiler",
     "ge_core.describe_child",
     # ge_core.serving, in the process that answers
-    "ge_core.serving.options ge_core.serving.model_config ge_core.serving.monitoring ge_core.serving.execution",
-    "ge_core.serving.monitoring.host_limits ge_core.serving.monitoring.golden ge_core.serving.monitoring.health "
-    "ge_core.serving.monitoring.metrics ge_core.serving.monitoring.warmup",
-    "ge_core.serving.monitoring.load_report",
-    "ge_core.serving.monitoring.monitor ge_core.serving.execution.requests ge_core.serving.execution.responses",
-    "ge_core.serving.execution.returned",
-    "ge_core.serving.execution.sender",
+    "ge_core.serving.options ge_core.serving.instances ge_core.serving.pbtxt ge_core.serving.shm_space "
+    "ge_core.serving.monitoring ge_core.serving.execution",
+    "ge_core.serving.model_config ge_core.serving.monitoring.host_limits ge_core.serving.monitoring.golden "
+    "ge_core.serving.monitoring.health ge_core.serving.monitoring.metrics ge_core.serving.monitoring.warmup "
+    "ge_core.serving.execution.shared_memory",
+    "ge_core.serving.monitoring.load_report ge_core.serving.monitoring.monitor",
+    "ge_core.serving.monitoring.load_checks ge_core.serving.execution.failures",
+    "ge_core.serving.execution.responses",
+    "ge_core.serving.execution.requests",
+    "ge_core.serving.execution.running",
+    "ge_core.serving.execution.planning",
+    "ge_core.serving.execution.returned ge_core.serving.execution.sender",
+    "ge_core.serving.execution.served_model",
     "ge_core.serving.loading",
     "ge_core.serving",
     "ge_core.serving.backend ge_core.serving.backend.model",

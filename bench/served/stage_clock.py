@@ -7,6 +7,7 @@ each execution; `begin` and `end` are CLOCK_MONOTONIC, which perf_counter_ns rea
 from __future__ import annotations
 
 import time
+from collections import deque
 from pathlib import Path
 from typing import Literal
 
@@ -34,39 +35,22 @@ def open_log(path: Path, mode: Literal["r", "r+", "w+"]) -> np.ndarray:
     return np.memmap(path, np.int64, mode, shape=(ROWS, len(FIELDS)))
 
 
-class Timed:
-    """A session, or a batch or future of one, that notes when work is begun and when its answer is there.
+class TimedRunner:
+    """Runs batches as a served model's `Runner` does and notes when a batch is begun and when its rows are there."""
 
-    Both ways of a served model are timed: `launch` … `collect` of rows, and `submit` … `result` of a model without.
-    """
+    def __init__(self, runner, now: dict[str, int]):
+        self._runner, self._now = runner, now
+        self._began: deque[int] = deque()  # of the batches in flight, which are finished in order
 
-    def __init__(self, inner, now: dict[str, int], began: int = 0):
-        self._inner, self._now, self._began = inner, now, began
+    def start(self, batch, began: float) -> None:
+        self._began.append(time.perf_counter_ns())
+        self._runner.start(batch, began)
 
-    def __getattr__(self, name: str):
-        return getattr(self._inner, name)
-
-    def launch(self, *arguments) -> Timed:
-        began = time.perf_counter_ns()
-        return Timed(self._inner.launch(*arguments), self._now, began)
-
-    def submit(self, *arguments) -> Timed:
-        began = time.perf_counter_ns()
-        return Timed(self._inner.submit(*arguments), self._now, began)
-
-    def collect(self, gets) -> None:
-        self._inner.collect(gets)
-        self._note()
-
-    def result(self, *arguments) -> list:
-        arrays = self._inner.result(*arguments)
-        self._note()
-        return arrays
-
-    def _note(self) -> None:
-        ended = time.perf_counter_ns()
-        self._now["run"] += ended - self._began
-        self._now.update(began=self._began, ended=ended)
+    def finish(self, batch) -> None:
+        self._runner.finish(batch)
+        began, ended = self._began.popleft(), time.perf_counter_ns()
+        self._now["run"] += ended - began
+        self._now.update(began=began, ended=ended)
 
 
 def steps(sample: dict, began: int, ended: int) -> dict[str, int]:
@@ -85,7 +69,7 @@ def model(path: str) -> type:
     import triton_python_backend_utils as pb_utils
 
     from ge_core import serving
-    from ge_core.serving.execution.sender import SendingModel
+    from ge_core.serving.loading import TEMPLATE
 
     log = Path(path).with_name(LOG)
 
@@ -93,13 +77,14 @@ def model(path: str) -> type:
         def initialize(self, args):
             self._log, self._row = open_log(log, "r+"), 0
             self._now = dict.fromkeys(FIELDS, 0)
-            self._model = serving.load(pb_utils, args)
-            if isinstance(self._model, SendingModel):
+            self._model = serving.load(
+                pb_utils, args, template=TEMPLATE, wrap_runner=lambda runner: TimedRunner(runner, self._now)
+            )
+            if self._model.responses == "sender":
                 self._model.close()
                 raise ValueError('the clocks time `responses: "returned"` alone: a sent answer outlasts its execution')
-            self._session = self._model._session
-            engine_of(self._session).sample_stages(EVERY)
-            self._model._session = Timed(self._session, self._now)
+            self._engine = engine_of(self._model.session)
+            self._engine.sample_stages(EVERY)
 
         def execute(self, requests):
             begin = time.perf_counter_ns()
@@ -107,7 +92,7 @@ def model(path: str) -> type:
             responses = self._model.execute(requests)
             end = time.perf_counter_ns()
             self._now.update({"begin": begin, "end": end})
-            if (self._row + 1) % EVERY == 0 and (samples := engine_of(self._session).stage_samples()):
+            if (self._row + 1) % EVERY == 0 and (samples := self._engine.stage_samples()):
                 self._now.update(steps(samples[-1], self._now["began"], self._now["ended"]), sampled=1)
             self._log[self._row % ROWS] = [self._now[field] for field in FIELDS]
             self._row += 1

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from ge_core.cli._app import app, print_json, print_table
+from ge_core.serving import shm_space
 from ge_core.serving.monitoring import host_limits
 from ge_core_pyx import locate
 
@@ -26,7 +27,6 @@ WARNING = "warning"
 OPTIONAL = "not there"
 
 _ASCEND = Path("/usr/local/Ascend")
-_SHM = Path("/dev/shm")
 _SHM_ADVISED = 256 << 20
 _REGION = re.compile(r"triton_\w*shm_region_|ge_core_\d+_[0-9a-f]{8}_")
 _TIME_LIMIT_S = 30
@@ -233,12 +233,11 @@ def _host() -> Iterator[Check]:
 
     for sentence in options.unknown_environment(os.environ):
         yield Check("environment", WARNING, sentence, "correct or unset it")
-    try:
-        status = os.statvfs(_SHM)
-    except OSError as error:
-        yield Check("/dev/shm", MISSING, str(error), "mount a tmpfs there (docker does)")
+    there = shm_space.space()
+    if there is None:
+        yield Check("/dev/shm", MISSING, "there is none", "mount a tmpfs there (docker does)")
         return
-    total, free = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+    free, total = there
     small = free < _SHM_ADVISED
     yield Check(
         "/dev/shm",
@@ -254,7 +253,7 @@ def _host() -> Iterator[Check]:
         yield Check("Triton regions", WARNING, text, f"rm {' '.join(map(str, orphans))}")
 
 
-def orphan_regions(folder: Path = _SHM) -> list[Path]:
+def orphan_regions(folder: Path = shm_space.FOLDER) -> list[Path]:
     """Shared memory of Triton's Python backend and of `ge-core serve` that no visible process maps any more."""
     mine = [path for path in folder.iterdir() if os.getuid() in (0, path.lstat().st_uid)]
     regions = [path for path in mine if _REGION.match(path.name)]

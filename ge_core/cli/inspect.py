@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ge_core.cli._app import app, print_json, print_table, shape_text
+from ge_core.gears import gears_text
 
 
 @app.command()
@@ -45,7 +46,7 @@ def inspect(
         rows += [["soc", manifest["soc"]], ["kind", manifest["kind"]], ["made by", manifest["generator"]]]
         rows += [["declared time, us", manifest["exec_us"]]] if manifest["exec_us"] is not None else []
     if description:
-        rows += [["shapes", _gears_text(description)]]
+        rows += [["shapes", gears_text(description)]]
         rows += [["largest batch", description.max_rows or f"none: {description.not_rows}"]]
     elif header.is_unknow_model:
         rows.append(["shapes", "ranges, known at run time"])
@@ -70,10 +71,3 @@ def _describe(model: Path, runtime: str):
 
 def _row(spec) -> list[str]:
     return [spec.name, spec.dtype, shape_text(spec.shape), f"{spec.nbytes:,}" if spec.nbytes else "?", spec.full_name]
-
-
-def _gears_text(description) -> str:
-    if not description.gears:
-        return description.gear_kind
-    values = ["x".join(map(str, gear)) if isinstance(gear, (list, tuple)) else str(gear) for gear in description.gears]
-    return f"{description.gear_kind} gears {', '.join(values)}"

@@ -7,19 +7,27 @@ import ctypes
 import gc
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 
 from ge_core import describe_child
-from ge_core.serving import model_config, options
-from ge_core.serving.execution.responses import region
-from ge_core.serving.execution.returned import ServedModel
-from ge_core.serving.execution.sender import SendingModel
-from ge_core.serving.monitoring import host_limits, monitor, warmup
+from ge_core.engine import engine_of
+from ge_core.serving import instances, model_config, options
+from ge_core.serving.execution.planning import planner_of
+from ge_core.serving.execution.running import Runner
+from ge_core.serving.execution.served_model import ServedModel, assemble
+from ge_core.serving.execution.shared_memory import region_file
+from ge_core.serving.monitoring import host_limits, warmup
+from ge_core.serving.monitoring.load_checks import check_load
+from ge_core.serving.monitoring.monitor import Monitor
 from ge_core.session import InferenceSession
 from ge_core_pyx import watchdog
+
+# Counts the releases of model.py (backend/model.py and triton_model/1/model.py); those before the first have none.
+TEMPLATE = 1
 
 
 def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None):
@@ -48,7 +56,14 @@ def complete_config(pb_utils, config, defaults: str | os.PathLike | None = None)
     return config
 
 
-def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None = None) -> ServedModel:
+def load(
+    pb_utils,
+    args: Mapping[str, str],
+    defaults: str | os.PathLike | None = None,
+    *,
+    template: int = 0,
+    wrap_runner: Callable[[Runner], Runner] | None = None,
+) -> ServedModel:
     """For initialize: opens the om on this instance's device, checks the configuration, warms up and logs one line.
 
     Parameters
@@ -57,6 +72,11 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     args : mapping of str to str
         What Triton passes to initialize.
     defaults : path, optional
+        A defaults.json, see `ge_core.serving.options.parse`.
+    template : int
+        The TEMPLATE of the calling model.py. One that is older than this package still works, and the log says so.
+    wrap_runner : callable, optional
+        For measurements: is given the model's `Runner` and returns what starts and finishes batches in its place.
 
     Raises
     ------
@@ -65,20 +85,40 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
     """
     refuse_numpy_2(pb_utils)
     tune_allocator()
-    if (worker := region()) is not None:
-        watchdog.start(worker)
-    config = json.loads(args["model_config"])
+    if (region := region_file()) is not None:
+        watchdog.start(region)
+    config, logger = json.loads(args["model_config"]), pb_utils.Logger
+    version_folder = Path(args["model_repository"]) / args["model_version"]
     parameters = _parameters(config)
     settings = options.parse(parameters, defaults=defaults)
     if warning := host_limits.environment_warning(parameters, settings.runtime, os.environ):
-        pb_utils.Logger.log_warn(f"GE Backend: '{config['name']}' {warning}")
-    om = find_om(settings, Path(args["model_repository"]) / args["model_version"])
-    instance, count = instance_of(config, args["model_instance_name"])
-    devices = options.devices_of(settings.device_ids, instance, count)
-    session = InferenceSession(
+        logger.log_warn(f"GE Backend: '{config['name']}' {warning}")
+    om = find_om(settings, version_folder)
+    instance = instances.find(config, args["model_instance_name"], settings.device_ids)
+    if template < TEMPLATE and not instance.number:
+        logger.log_warn(f"GE Backend: '{config['name']}' {_template_warning(template, version_folder, defaults)}")
+    with ExitStack() as resources:
+        session = resources.enter_context(_open(om, settings, instance))
+        for context in engine_of(session).contexts:
+            watchdog.guard(context)
+            resources.callback(watchdog.release, context)
+        binding = model_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
+        planner = planner_of(session, binding)
+        times = warmup.warm_up(session, settings.slots * len(session.device_ids)) if settings.warmup else {}
+        check_load(logger, config, version_folder, settings, session, instance, times)
+        monitor = resources.enter_context(closing(Monitor(pb_utils, _labels(config, args), session)))
+        served = assemble(pb_utils, session, binding, planner, settings, monitor, resources, wrap_runner)
+    # What was made so far lives as long as the model: collections between requests need not look at it again.
+    gc.collect()
+    gc.freeze()
+    return served
+
+
+def _open(om: Path, settings: options.ServingOptions, instance: instances.Instance) -> InferenceSession:
+    return InferenceSession(
         om,
         runtime=settings.runtime,
-        device_ids=devices,
+        device_ids=instance.device_ids,
         slots=settings.slots,
         submit_timeout_ms=settings.submit_timeout_ms,
         execute_timeout_ms=settings.execute_timeout_ms,
@@ -86,21 +126,27 @@ def load(pb_utils, args: Mapping[str, str], defaults: str | os.PathLike | None =
         pad_value=settings.pad_value,
         gear_plan=settings.gear_plan,
     )
-    served = session
-    try:
-        kind = SendingModel if settings.responses == "sender" else ServedModel
-        binding = model_config.bind(config, session.description, casts=settings.cast_inputs == "checked")
-        served = kind(pb_utils, session, binding, settings.slots * len(devices), settings.register_memory)
-        times = warmup.warm_up(session, settings.slots * len(devices)) if settings.warmup else {}
-        _log_load(pb_utils.Logger, config, session, settings, times)
-        served.operations = monitor.begin(pb_utils, args, settings, session, instance, times)
-    except BaseException:
-        served.close()
-        raise
-    # What was made so far lives as long as the model: collections between requests need not look at it again.
-    gc.collect()
-    gc.freeze()
-    return served
+
+
+def _labels(config: Mapping, args: Mapping[str, str]) -> dict[str, str]:
+    """What the metrics of this instance have in common."""
+    return {
+        "model": config["name"],
+        "version": args["model_version"],
+        "instance": args["model_instance_name"],
+        "pid": str(os.getpid()),  # keeps series of a worker apart from its successor's; see metrics.Publisher
+    }
+
+
+def _template_warning(template: int, version_folder: Path, defaults: str | os.PathLike | None) -> str:
+    """About a model.py of an earlier release: the backend's, which has a defaults.json beside it, or a model's own."""
+    if defaults is not None:
+        folder = Path(defaults).parent
+        file, remedy = folder / "model.py", f"run `ge-core install-backend {folder.parent}` again"
+    else:
+        file, remedy = version_folder / "model.py", "replace it by triton_model/1/model.py of this release"
+    versions = f"template {template}, now {TEMPLATE}"
+    return f"is served by {file}, which is older than the installed ge_core ({versions}): {remedy}"
 
 
 def find_om(settings: options.ServingOptions, version_folder: Path) -> Path:
@@ -126,17 +172,6 @@ def find_om(settings: options.ServingOptions, version_folder: Path) -> Path:
     return om
 
 
-def instance_of(config: Mapping, instance_name: str) -> tuple[int, int]:
-    """(number of this instance, number of instances) over all instance groups of a model."""
-    before, found = 0, 0
-    for group in config.get("instance_group", ()):
-        name, _, index = instance_name.rpartition("_")
-        if name == group["name"] and index.isdigit():
-            found = before + int(index)
-        before += group["count"]
-    return found, max(before, 1)
-
-
 def refuse_numpy_2(pb_utils) -> None:
     """NumPy 2 arrays become empty tensors, silently, in Python backends built before it; their API shows their age."""
     if int(np.__version__.split(".")[0]) >= 2 and not hasattr(pb_utils.InferenceResponse, "parameters"):
@@ -158,23 +193,3 @@ def tune_allocator() -> None:
 
 def _parameters(config: Mapping) -> dict[str, str]:
     return {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
-
-
-def _log_load(logger, config: Mapping, session, settings, times: Mapping[str, float]) -> None:
-    description, stats = session.description, session.stats()
-    runtime = (
-        "cpu (the CPU implementation of AscendCL, no NPU)" if description.runtime == "cpu" else description.runtime
-    )
-    kind = "range of shapes" if description.gear_kind == "range" else "static"
-    gears = f"{description.gear_kind} gears {', '.join(map(str, description.gears))}" if description.gears else kind
-    ids = session.device_ids
-    devices = f"device {ids[0]}" if len(ids) == 1 else f"devices {', '.join(map(str, ids))}"
-    warm_up = "every gear warmed up" if times else "not warmed up"
-    logger.log_info(
-        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, "
-        f"{devices}; {gears}; max_batch_size {config['max_batch_size']}; {settings.slots} slot(s), responses "
-        f"{settings.responses}; {stats['device_bytes']:,} bytes of device memory, {stats['pinned_bytes']:,} bytes "
-        f"pinned; {warm_up}"
-    )
-    for sentence in options.unknown_environment(os.environ):
-        logger.log_warn(f"GE Backend: {sentence}")

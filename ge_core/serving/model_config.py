@@ -1,14 +1,16 @@
 """A model's config.pbtxt against the om it serves: compared, completed, corrected."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ge_core.gears import gears_text
+from ge_core.serving import pbtxt
 from ge_core_pyx import dtypes, model
+from ge_core_pyx.errors import GeCoreError
 
 
-class ConfigError(ValueError):
+class ConfigError(GeCoreError, ValueError):
     """The configuration contradicts the om; the message has both sides and a stanza that loads."""
 
 
@@ -16,7 +18,7 @@ class Bound(NamedTuple):
     """One tensor of the configuration and the om's tensor behind it."""
 
     name: str  # as the configuration, and so the client, calls it
-    spec: object  # ge_core.TensorSpec
+    spec: model.TensorSpec
     cast: str | None = None  # the type that clients send, where it is another than the om's
 
 
@@ -30,11 +32,12 @@ class Binding:
 
     def stanza(self) -> str:
         """max_batch_size, input and output as config.pbtxt text."""
+        batched = self.max_batch_size > 0
         return "\n".join(
             [
                 f"max_batch_size: {self.max_batch_size}",
-                _tensors_text("input", self.inputs, self.max_batch_size > 0),
-                _tensors_text("output", self.outputs, self.max_batch_size > 0),
+                pbtxt.tensors("input", [tensor_entry(bound, batched) for bound in self.inputs]),
+                pbtxt.tensors("output", [tensor_entry(bound, batched) for bound in self.outputs]),
             ]
         )
 
@@ -50,11 +53,16 @@ def config_pbtxt(description, name: str | None = None, om_model_path: str | None
     om_model_path : str, optional
         Written as parameter; None if the om lies in the version folder.
     """
-    lines = [f"name: {_literal(name)}"] if name else []
-    lines += [f"backend: {_literal(backend)}", natural(description).stanza()]
+    lines = [f"name: {pbtxt.quoted(name)}"] if name else []
+    lines += [f"backend: {pbtxt.quoted(backend)}", natural(description).stanza()]
     if om_model_path:
-        lines.append(f'parameters: [ {{ key: "om_model_path" value: {{ string_value: {_literal(om_model_path)} }} }} ]')
+        lines.append(pbtxt.parameters({"om_model_path": om_model_path}))
     return "\n".join(lines) + "\n"
+
+
+def tensor_entry(bound: Bound, batched: bool) -> dict:
+    """One tensor as an entry of a model configuration; a batched model leaves axis 0 out."""
+    return {"name": bound.name, "data_type": _client_type(bound)} | _dims_entry(bound.spec, batched)
 
 
 def natural(description) -> Binding:
@@ -168,7 +176,7 @@ class _AnySize:
 
 def _allowed(spec, description) -> list:
     """For each dim of a tensor, the sizes that the om takes."""
-    allowed = [_AnySize() if dim is None else (dim,) for dim in spec.shape]
+    allowed: list = [_AnySize() if dim is None else (dim,) for dim in spec.shape]
     if description.max_rows:
         allowed[0] = range(1, description.max_rows + 1) if spec in description.inputs else _AnySize()
     elif description.gear_kind == "batch" and spec.shape and spec.shape[0] is None:
@@ -213,8 +221,9 @@ def _whole_shapes(config: Mapping, description) -> bool:
     for side, specs in (("input", description.inputs), ("output", description.outputs)):
         for entry in config[side]:
             for spec in specs:
-                if entry["name"] in (spec.name, spec.full_name) and _asked_dims(entry) is not None:
-                    return len(_asked_dims(entry)) == len(spec.shape)
+                asked = _asked_dims(entry)
+                if entry["name"] in (spec.name, spec.full_name) and asked is not None:
+                    return len(asked) == len(spec.shape)
     return False
 
 
@@ -246,26 +255,6 @@ def _contradiction(config: Mapping, description, problems: list[str], inputs: li
     )
 
 
-def _tensors_text(side: str, tensors: Sequence[Bound], batched: bool) -> str:
-    return f"{side} [\n" + ",\n".join(f"  {_tensor_text(bound, batched)}" for bound in tensors) + "\n]"
-
-
-def _tensor_text(bound: Bound, batched: bool) -> str:
-    entry = _dims_entry(bound.spec, batched)
-    reshape = ", reshape: { shape: [] }" if "reshape" in entry else ""
-    return f"{{ name: {_literal(bound.name)}, data_type: {_client_type(bound)}, dims: {entry['dims']}{reshape} }}"
-
-
-def _literal(text: str) -> str:
-    """In quotes, as a protobuf's text wants it."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def triton_type(spec) -> str:
-    """The TYPE_ name of an om's tensor."""
-    return f"TYPE_{dtypes.by_name(spec.dtype).triton}"
-
-
 def _client_type(bound: Bound) -> str:
     return f"TYPE_{dtypes.by_name(bound.cast or bound.spec.dtype).triton}"
 
@@ -275,10 +264,9 @@ def _dims_text(shape: Sequence[int | None]) -> str:
 
 
 def _gears_text(description) -> str:
-    if description.gear_kind == "static":
-        return f" (static, batch {description.max_rows})" if description.max_rows else " (static)"
-    gears = f" gears {', '.join(map(str, description.gears))}" if description.gears else ""
-    return f" ({description.gear_kind}{gears})"
+    if description.gear_kind == "static" and description.max_rows:
+        return f" (static, batch {description.max_rows})"
+    return f" ({gears_text(description)})"
 
 
 def _quoted(names: Iterable[str]) -> str:

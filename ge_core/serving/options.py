@@ -26,7 +26,7 @@ class ServingOptions:
     runtime : str
         ``npu`` or ``cpu``.
     device_ids : tuple of int
-        Devices that the model's instances share; see `devices_of`.
+        Devices that the model's instances share; see `ge_core.serving.instances`.
     slots : int
         Batches in flight per device of an instance.
     responses : str
@@ -65,8 +65,8 @@ class ServingOptions:
     execute_timeout_ms: int | None = None
     submit_timeout_ms: int = 10_000
     gear_plan: str = "smallest"
-    pad_value: object = 0
-    output_axes: object = None
+    pad_value: float | dict[str, int | float] = 0
+    output_axes: dict[str, dict[int, tuple[str, int]]] | None = None
     register_memory: bool = False
     cast_inputs: str = "refused"
     golden: str | None = None
@@ -271,7 +271,7 @@ def parse(
     for key, text in parameters.items():
         if key not in TRITON_PARAMETERS:
             values[key] = _value(key, text, "config.pbtxt")
-    return ServingOptions(**values)
+    return ServingOptions(**values)  # type: ignore[arg-type]  # each parser returns its field's type
 
 
 def _read_defaults(path: Path) -> dict[str, object]:
@@ -295,10 +295,3 @@ def unknown_environment(environ: Mapping[str, str]) -> list[str]:
                 f"nothing reads the environment variable {name}" + (f"; did you mean {near[0]}?" if near else "")
             )
     return sentences
-
-
-def devices_of(ids: tuple[int, ...], instance: int, count: int) -> tuple[int, ...]:
-    """The devices that instance number `instance` of `count` owns: ids[i::count], or id i mod n if count > n."""
-    if count > len(ids):
-        return (ids[instance % len(ids)],)
-    return ids[instance::count]

@@ -15,10 +15,12 @@ from stand_in import HBM_BYTES
 
 import ge_core
 from ge_core import serving
+from ge_core.serving import shm_space
 from ge_core.serving.monitoring import golden, host_limits, load_report, metrics, warmup
 from ge_core.serving.monitoring.golden import GoldenError
 from ge_core.serving.monitoring.health import Health
 from ge_core.serving.monitoring.metrics import Publisher, Sample
+from ge_core.serving.options import ServingOptions
 from ge_core_pyx import om as om_file
 
 ROWS = [("ids", "int64", (-1, 6))], [("n:0:scores", "float32", (-1, 5)), ("m:0:label", "int32", (-1,))]
@@ -320,13 +322,16 @@ def test_the_table_says_what_runs_where(tmp_path, monkeypatch, kind):
     om = make(tmp_path, kind)
     monkeypatch.setenv(host_limits.MASK, "3,5")
     with ge_core.InferenceSession(om.path, runtime="cpu") as session:
-        lines = load_report.table(session, {"name": "m", "max_batch_size": 2}, {"1": 1.234}, [("a", "note")])
+        config = {"name": "m", "max_batch_size": 2}
+        lines = [load_report.summary(session, config, ServingOptions(), {"1": 1.234})]
+        lines += load_report.table(session, config, {"1": 1.234}, [("a", "note")])
     text = "\n".join(lines)
     assert all(line.startswith("GE Backend: 'm' ") for line in lines)
     assert "cpu (the CPU implementation of AscendCL, no NPU), device 0 (physical 3, ASCEND_RT_VISIBLE_DEVICES=" in text
-    for part in (str(om.path), "Ascend910B3", "model made by tests", "x: float32[", "1: 1.23 ms", " note"):
+    for part in (f"serves {om.path} (Ascend910B3) on", "model made by tests", "x: float32[", "1: 1.23 ms", " note"):
         assert part in text
-    assert kind in next(line for line in lines if " gears " in line)
+    assert {"image_size": "image_size gears 2x3, 4x5", "range": "range of shapes"}.get(kind, kind) in lines[0]
+    assert all(text.count(part) == 1 for part in (str(om.path), "Ascend910B3", "ASCEND_RT_VISIBLE_DEVICES"))
 
 
 def description_of(**fields):
@@ -399,12 +404,20 @@ def test_the_device_mask_as_the_runtime_reads_it(mask, physical, problem):
     assert problem is None if read.problem is None else problem in read.problem
 
 
-def test_devices_in_words():
-    assert (
-        host_limits.device_text(1, {host_limits.MASK: "4,5"}) == "device 1 (physical 5, ASCEND_RT_VISIBLE_DEVICES=4,5)"
-    )
-    assert host_limits.device_text(1, {}) == "device 1"
-    assert host_limits.device_text(2, {host_limits.MASK: "4,5"}) == "device 2"
+@pytest.mark.parametrize(
+    ("ids", "mask", "text"),
+    [
+        ([1], "4,5", "device 1 (physical 5, ASCEND_RT_VISIBLE_DEVICES=4,5)"),
+        ([0, 1], "4,5", "devices 0, 1 (physical 4, 5, ASCEND_RT_VISIBLE_DEVICES=4,5)"),
+        ([1], "", "device 1"),
+        ([0, 2], "4,5", "devices 0, 2"),
+    ],
+)
+def test_devices_in_words(ids, mask, text):
+    assert host_limits.devices_text(ids, {host_limits.MASK: mask}) == text
+
+
+def test_a_mask_that_means_less_than_it_says_is_warned_of():
     assert host_limits.mask_warning({host_limits.MASK: "4,5"}) is None
     assert "ascending ids without blanks" in host_limits.mask_warning({host_limits.MASK: "4, 5"})
 
@@ -449,21 +462,21 @@ def test_an_environment_whose_script_was_not_run_is_told(parameters, runtime, en
 
 
 def test_shared_memory_with_the_flags_to_set():
-    need = host_limits.pool_need([3 * 1024 * 1024 * 4 * 16, 1000], 1, 16)
+    need = shm_space.pool_need([3 * 1024 * 1024 * 4 * 16, 1000], 1, 16)
     assert 200 << 20 < need < 300 << 20
-    text, well = host_limits.pool_text(need, 2, host_limits.Pool(), 64 << 20)
+    text, well = shm_space.pool_text(need, 2, shm_space.PoolSettings(), 64 << 20)
     assert not well
     assert "docker run --shm-size=640m or more" in text
     assert "--backend-config=python,shm-default-byte-size=262144000" in text
-    text, well = host_limits.pool_text(1000, 2, host_limits.Pool(), 64 << 20)
+    text, well = shm_space.pool_text(1000, 2, shm_space.PoolSettings(), 64 << 20)
     assert well
     assert "--" not in text.replace("----", "")
 
 
 def test_pool_settings_come_from_the_servers_command_line(tmp_path):
-    assert host_limits.pool_settings(os.getpid()) == host_limits.Pool()
-    assert host_limits.pool_settings(2**22 + 1) == host_limits.Pool()
-    assert host_limits.free_shared_memory(tmp_path / "none") is None
+    assert shm_space.pool_settings(os.getpid()) == shm_space.PoolSettings()
+    assert shm_space.pool_settings(2**22 + 1) == shm_space.PoolSettings()
+    assert shm_space.space(tmp_path / "none") is None
 
 
 def served_with_metrics(folder):
@@ -503,7 +516,7 @@ def test_requests_touch_no_metric_and_closing_ends_the_thread(tmp_path, monkeypa
 def test_errors_are_counted_by_code_and_a_lost_device_refuses(tmp_path, stand_in):
     (tmp_path / "1").mkdir()
     one, _ = served_with_metrics(tmp_path)
-    feeds, publisher = one.om.random(2), one.model.operations._publisher
+    feeds = one.om.random(2)
     one.ask({"ids": feeds["ids"][:, :2]})
     with stand_in.failing("aclmdlExecuteAsync", 107003):
         one.ask(feeds)
@@ -513,7 +526,7 @@ def test_errors_are_counted_by_code_and_a_lost_device_refuses(tmp_path, stand_in
     assert refused.code() == TritonError.UNAVAILABLE
     assert "Only a new process ends this" in refused.message()
     assert not one.model.is_ready()
-    publisher.publish()
+    one.model.monitor.publish()
     families = one.pb_utils.families
     counts = {dict(key)["code"]: metric.value for key, metric in families["ge_errors_total"].series.items()}
     assert counts == {"RequestError": 1, "107003": 1, "507015": 1, "NotRunningError": 1}

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from ge_core.serving import options
-from ge_core.serving.options import ServingOptions, devices_of, parse
+from ge_core.serving.instances import devices_of
+from ge_core.serving.options import ServingOptions, parse
 
 
 def test_nothing_asked_for_means_the_npu_and_one_device():

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import graphs
@@ -13,9 +14,10 @@ from served import Served, answer, model_config
 
 import ge_core
 from ge_core import serving
-from ge_core.serving import loading
-from ge_core.serving.execution import responses, returned, sender
-from ge_core.serving.monitoring import monitor
+from ge_core.engine import engine_of
+from ge_core.serving import instances, loading, shm_space
+from ge_core.serving.execution import failures, running, sender, shared_memory
+from ge_core.serving.execution.responses import Output, OutputTensorPool
 from ge_core.serving.options import ServingOptions
 from ge_core_pyx import slot
 from ge_core_pyx.arrays import OutputTarget
@@ -72,17 +74,17 @@ def test_one_request_gets_its_rows(gears, served):
 def test_requests_of_one_call_run_together_and_get_their_own_rows(gears, served):
     one = served(gears)
     feeds = [gears.random(rows, seed=rows) for rows in (1, 2, 1, 3, 1)]
-    before = one.model._session.stats()["executions"]
+    before = one.model.session.stats()["executions"]
     assert_right(gears, feeds, one.ask(*feeds))
-    assert one.model._session.stats()["executions"] == before + 1
+    assert one.model.session.stats()["executions"] == before + 1
 
 
 def test_more_rows_than_the_largest_gear_are_cut_and_put_together(gears, served):
     one = served(gears)
-    before = one.model._session.stats()["executions"]
+    before = one.model.session.stats()["executions"]
     feeds = [gears.random(20), gears.random(3, seed=1), gears.random(6, seed=2)]
     assert_right(gears, feeds, one.ask(*feeds))
-    assert one.model._session.stats()["executions"] == before + 4
+    assert one.model.session.stats()["executions"] == before + 4
 
 
 def test_call_after_call_uses_the_one_slot(gears, served):
@@ -90,7 +92,7 @@ def test_call_after_call_uses_the_one_slot(gears, served):
     for seed in range(5):
         feeds = [gears.random(1 + seed, seed=seed)]
         assert_right(gears, feeds, one.ask(*feeds))
-    assert one.model._session.stats()["slots"] == 1
+    assert one.model.session.stats()["slots"] == 1
 
 
 def test_a_static_model_pads_fewer_rows(static, served):
@@ -109,7 +111,7 @@ def test_a_static_model_pads_fewer_rows(static, served):
 def pool(tmp_path, monkeypatch):
     """A worker's shared-memory region, and what the worker does with an answer's tensors."""
     pool = Pool(tmp_path / "region")
-    monkeypatch.setattr(responses, "region", lambda: pool.path)
+    monkeypatch.setattr(shared_memory, "region_file", lambda: pool.path)
     return pool
 
 
@@ -152,36 +154,35 @@ class TestKeptTensors:
             for feed, response in zip(feeds, responses, strict=True):
                 np.testing.assert_array_equal(response.output_tensors()[0].bits(), gears.expected(feed)[0])
 
-    def test_those_that_wait_hold_a_bounded_amount(self, gears, served):
-        one = served(gears)
-        answers = one.model._answers
-        answers._keep_nbytes = 200
+    def test_unused_ones_hold_a_bounded_amount(self):
+        outputs = (Output("y", 0, "float32", (5,), 1),)
+        pool = OutputTensorPool(PbUtils(), outputs, keep_nbytes=200)
         for rows in (1, 2, 3, 4, 5, 6, 7, 8, 1):
-            one.ask(gears.random(rows))
-            free = [reply for replies in answers._whole.values() for reply in replies]
-            assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes <= 200 + rows * 24
+            taken = pool.take(outputs, rows)
+            assert pool.free_nbytes + taken.nbytes == pool.nbytes <= 200 + rows * 20
+            pool.give_back(taken)
 
-    def test_those_that_wait_are_given_up_where_room_is_short(self, gears, served, monkeypatch):
-        one = served(gears)
-        for rows in (1, 2, 3):
-            one.ask(gears.random(rows))
-        answers, found = one.model._answers, iter([(False, "too little"), (False, "")])
-        monkeypatch.setattr(answers._pool, "room", lambda sizes: next(found))
-        assert answers.room([1]) == (False, "")
-        assert not any(answers._whole.values())
-        assert answers._nbytes == sum(reply.nbytes for reply in one.model._sent) > 0
+    def test_unused_ones_are_given_up_where_room_is_short(self, monkeypatch):
+        outputs = (Output("y", 0, "float32", (5,), 1),)
+        pool = OutputTensorPool(PbUtils(), outputs)
+        used = [pool.take(outputs, rows) for rows in (1, 2, 3)]
+        pool.give_back(used[0])
+        found = iter([shm_space.Room(False, "too little"), shm_space.SHORT])
+        monkeypatch.setattr(shm_space, "room", lambda need: next(found))
+        assert pool.room([1]) == shm_space.SHORT
+        assert pool.free_nbytes == 0
+        assert pool.nbytes == used[1].nbytes + used[2].nbytes
 
     def test_those_of_failed_executions_are_used_again(self, gears, served, stand_in):
         one = served(gears)
         for _ in range(3):
             with stand_in.failing("aclrtSynchronizeStream", 107003):
                 assert one.ask(gears.random(2))[0].code() == TritonError.INTERNAL
-        (reply,) = one.model._sent
-        assert one.model._answers._nbytes == reply.nbytes
+        assert one.model.tensors.nbytes == 2 * (5 * 4 + 4)  # of one response
 
     def test_the_device_writes_there_itself_where_it_may(self, gears, served, pool, stand_in):
         one = served(gears, parameters={"register_memory": "true"})
-        assert one.model._answers.in_place
+        assert one.model.tensors.in_place
         seen = self.rounds(one, gears, pool, 2)
         queued = stand_in.counter("calls.aclrtMemcpyAsync")
         seen += self.rounds(one, gears, pool)
@@ -190,7 +191,7 @@ class TestKeptTensors:
         requests = [gears.random(rows, seed=rows) for rows in (3, 9)]
         assert_right(gears, requests, one.ask(*requests))
         one.model.close()
-        assert not one.model._answers.in_place
+        assert not one.model.tensors.in_place
 
     def test_one_that_the_device_may_still_write_into_is_not_used_again(self, gears, pool, stand_in):
         limits = {"register_memory": "true", "slots": "2", "execute_timeout_ms": "200"}
@@ -208,11 +209,9 @@ class TestKeptTensors:
             assert tensors(one) == []
         again = tensors(one)
         assert len(again) == len(kept) and {*map(id, again)}.isdisjoint(map(id, kept))
-        answers = one.model._answers
-        free = [reply for replies in answers._whole.values() for reply in replies]
-        assert sum(reply.nbytes for reply in [*free, *one.model._sent]) == answers._nbytes
+        assert one.model.tensors.nbytes == 2 * 2 * (5 * 4 + 4)  # of two responses
         one.model.close()
-        del one, kept, again, answers, free
+        del one, kept, again
         while slot.release_abandoned():
             time.sleep(0.01)
 
@@ -223,8 +222,8 @@ class TestKeptTensors:
         self.rounds(one, gears, pool)
 
     def test_the_region_is_the_one_the_command_line_names(self, tmp_path, monkeypatch):
-        assert responses.region() is None
-        assert responses.Pool().holds(OutputTarget(np.empty(1))) is False
+        assert shared_memory.region_file() is None
+        assert shared_memory.SharedRegion().holds(OutputTarget(np.empty(1))) is False
 
 
 def test_max_batch_size_0_takes_whole_shapes(static, served):
@@ -309,13 +308,13 @@ def test_each_failure_is_logged_with_the_id_of_its_request(gears, served, stand_
 
 def test_a_flood_of_failures_does_not_flood_the_log(monkeypatch):
     log, now = PbUtils().Logger, [100.0]
-    failures = monitor.FailureLog(log)
-    monkeypatch.setattr(monitor.time, "monotonic", lambda: now[0])
-    for _ in range(monitor.FAILURES_PER_S + 7):
-        failures.log(InferenceRequest({}, []), "no")
-    assert len(log.lines) == monitor.FAILURES_PER_S
+    failed = failures.FailureLog(log)
+    monkeypatch.setattr(failures.time, "monotonic", lambda: now[0])
+    for _ in range(failures.LINES_PER_S + 7):
+        failed.log(InferenceRequest({}, []), "no")
+    assert len(log.lines) == failures.LINES_PER_S
     now[0] += 1
-    failures.log(InferenceRequest({}, []), "no")
+    failed.log(InferenceRequest({}, []), "no")
     assert log.lines[-2:] == [
         "GE Backend: 7 more requests failed meanwhile",
         "GE Backend: request without id failed: no",
@@ -328,17 +327,17 @@ def test_what_no_release_can_do_is_unsupported(gears, served, monkeypatch):
     def launch(*arguments):
         raise ge_core.UnsupportedError("AscendCL gave no shape")
 
-    monkeypatch.setattr(one.model._engine, "launch", launch)
+    monkeypatch.setattr(engine_of(one.model.session), "launch", launch)
     (error,) = one.ask(gears.random(1))
     assert (error.code(), error.message()) == (TritonError.UNSUPPORTED, "AscendCL gave no shape")
 
 
 def test_bad_requests_alone_touch_no_device(gears, served):
     one = served(gears)
-    before = one.model._session.stats()["executions"]
+    before = one.model.session.stats()["executions"]
     (bad,) = one.ask({})
     assert bad.code() == TritonError.INVALID_ARG
-    assert one.model._session.stats()["executions"] == before
+    assert one.model.session.stats()["executions"] == before
     assert one.model.execute([]) == []
 
 
@@ -376,7 +375,7 @@ def test_a_request_that_failed_in_several_executions_failed_once(gears, served, 
     def launch(*arguments):
         raise TimeoutError("no free slot")
 
-    monkeypatch.setattr(one.model._engine, "launch", launch)
+    monkeypatch.setattr(engine_of(one.model.session), "launch", launch)
     (error,) = one.ask(gears.random(20))
     assert error.code() == TritonError.UNAVAILABLE
     assert sum("request without id failed: no free slot" in line for line in one.pb_utils.Logger.lines) == 1
@@ -403,8 +402,8 @@ def test_loading_says_in_one_line_what_runs_where(gears, served):
 
 
 def test_warming_up_runs_each_gear_and_can_be_left_out(gears, served):
-    assert served(gears).model._session.stats()["executions"] == 8
-    assert served(gears, parameters={"warmup": "false"}).model._session.stats()["executions"] == 0
+    assert served(gears).model.session.stats()["executions"] == 8
+    assert served(gears, parameters={"warmup": "false"}).model.session.stats()["executions"] == 0
 
 
 def test_a_model_that_cannot_run_fails_to_load(gears, served, stand_in):
@@ -427,6 +426,55 @@ def test_numpy_2_is_refused_where_the_stub_cannot_take_it(monkeypatch):
     loading.refuse_numpy_2(new)
     with pytest.raises(RuntimeError, match="numpy<2"):
         loading.refuse_numpy_2(old)
+
+
+class TestTemplate:
+    """The model.py that calls load()."""
+
+    def warnings(self, one, *defaults, instance=0, **options):
+        one.pb_utils.Logger.lines.clear()
+        serving.load(one.pb_utils, one.arguments(instance), *defaults, **options).close()
+        return [line for line in one.pb_utils.Logger.lines if "older than the installed ge_core" in line]
+
+    def test_an_older_copy_works_and_the_log_says_what_to_do(self, gears, served, folder):
+        (line,) = self.warnings(served(gears))
+        assert f"is served by {folder / 'model.py'}, which is older" in line
+        assert line.endswith("replace it by triton_model/1/model.py of this release")
+
+    def test_an_older_backend_names_the_command(self, gears, served, tmp_path):
+        (line,) = self.warnings(served(gears), tmp_path / "backends" / "ge" / "defaults.json")
+        assert line.endswith(f"run `ge-core install-backend {tmp_path / 'backends'}` again")
+
+    def test_only_the_first_instance_says_it_and_nobody_of_a_present_one(self, gears, served):
+        assert self.warnings(served(gears, count=2), instance=1) == []
+        assert self.warnings(served(gears), template=loading.TEMPLATE) == []
+
+    @pytest.mark.parametrize("path", ["triton_model/1/model.py", "ge_core/serving/backend/model.py"])
+    def test_both_templates_are_present_ones(self, path):
+        text = (Path(__file__).parents[2] / path).read_text()
+        assert f"\nTEMPLATE = {loading.TEMPLATE} " in text and "template=TEMPLATE)" in text
+
+
+def test_a_runner_can_be_wrapped_for_measurements(gears, served):
+    seen = []
+
+    class Recorder:
+        def __init__(self, runner):
+            self.runner = runner
+
+        def start(self, batch, began):
+            seen.append("start")
+            self.runner.start(batch, began)
+
+        def finish(self, batch):
+            self.runner.finish(batch)
+            seen.append("finish")
+
+    one = served(gears)
+    one.model.close()
+    one.model = serving.load(one.pb_utils, one.arguments(0), wrap_runner=Recorder)
+    assert_right(gears, [gears.random(2)], one.ask(gears.random(2)))
+    assert seen == ["start", "finish"]
 
 
 class TestModelFile:
@@ -457,6 +505,29 @@ class TestModelFile:
         monkeypatch.setenv("GE_CORE_MODEL_ROOTS", str(tmp_path / "elsewhere"))
         with pytest.raises(ValueError, match="outside the folders that GE_CORE_MODEL_ROOTS allows"):
             served(gears)
+
+
+class Clock:
+    """A clock, and a condition whose waits turn it forward."""
+
+    def __init__(self):
+        self.time, self.waits = 0.0, []
+
+    def now(self):
+        return self.time
+
+    def wait(self, seconds):
+        self.waits.append(round(seconds, 6))
+        self.time += seconds
+
+    def notify(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
 
 
 class TestSender:
@@ -493,56 +564,43 @@ class TestSender:
         assert not requests[0].sender.answers.empty()
         assert_right(om, feeds, [request.sender.answers.get(timeout=300) for request in requests])
 
-    def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self, monkeypatch):
-        clock, asked = [0.0], []
-        monkeypatch.setattr(sender.time, "monotonic", lambda: clock[0])
-        pace, batch, other = sender.Pace(), returned.Flight(8, ()), returned.Flight(1, ())
-
-        def wait(seconds):
-            asked.append(round(seconds, 6))
-            clock[0] += seconds
-
-        monkeypatch.setattr(pace._changed, "wait", wait)
-        pace.begin(batch)
+    def test_the_next_call_is_taken_shortly_before_the_device_is_idle(self):
+        clock = Clock()
+        pace = sender.DevicePace(clock, clock.now)
+        pace.begin(8)
         pace.wait()  # how long it takes is not known yet
-        clock[0] = 0.3
+        clock.time = 0.3
         pace.end(learn=True)
         for began in (0.3, 0.31):
-            clock[0] = began
-            pace.begin(batch)
+            clock.time = began
+            pace.begin(8)
         pace.wait()
-        assert asked == [0.585] and clock[0] == pytest.approx(0.9 - sender.LEAD_S)
-        clock[0] = 0.5
+        assert clock.waits == [0.585] and clock.time == pytest.approx(0.9 - sender.LEAD_S)
+        clock.time = 0.5
         pace.end(learn=True)  # 0.2 s: from now on that is the shortest
         pace.wait()
-        assert asked[1:] == [0.195]
+        assert clock.waits[1:] == [0.195]
         pace.end(learn=False)  # a failure says nothing about how long it takes
-        pace.begin(batch)
-        pace.begin(other)
+        pace.begin(8)
+        pace.begin(1)
         pace.wait()
-        assert len(asked) == 2  # of one row nothing is known
+        assert len(clock.waits) == 2  # of one row nothing is known
 
-    def test_a_batch_that_seemed_to_take_no_time_is_forgotten(self, monkeypatch):
-        clock, asked = [0.0], []
-        monkeypatch.setattr(sender.time, "monotonic", lambda: clock[0])
-        pace, batch = sender.Pace(), returned.Flight(8, ())
+    def test_a_batch_that_seemed_to_take_no_time_is_forgotten(self):
+        clock = Clock()
+        pace = sender.DevicePace(clock, clock.now)
 
         def asks_to_wait():
-            asked.clear()
-            pace.begin(batch)
+            clock.waits.clear()
+            pace.begin(8)
             pace.wait()
-            return bool(asked)
+            return bool(clock.waits)
 
-        def wait(seconds):
-            asked.append(seconds)
-            clock[0] += seconds
-
-        monkeypatch.setattr(pace._changed, "wait", wait)
-        pace.begin(batch)
-        pace.end(learn=True)  # collected together with the one before it
+        pace.begin(8)
+        pace.end(learn=True)  # finished together with the one before it
         for _ in range(sender.REMEMBERED):
             assert not asks_to_wait()
-            clock[0] += 0.02
+            clock.time += 0.02
             pace.end(learn=True)
         assert asks_to_wait()
 
@@ -566,31 +624,31 @@ class TestSender:
         assert_right(gears, [feeds], self.ask(one, feeds))
 
     def test_an_answer_that_shared_memory_has_no_room_for_is_an_error(self, gears, sender, monkeypatch):
-        monkeypatch.setattr(responses, "SPARE_NBYTES", 1 << 60)
+        monkeypatch.setattr(shm_space, "SPARE_NBYTES", 1 << 60)
         (failed,) = self.ask(sender(gears), gears.random(1))
         assert failed.code() == TritonError.UNAVAILABLE
         assert "--shm-size" in failed.message()
 
-    def test_room_counts_whole_steps_of_the_pool_for_each_tensor(self, monkeypatch):
-        pool = responses.Pool()
-        free = SimpleNamespace(f_bavail=200, f_frsize=1 << 20)
-        monkeypatch.setattr(responses.os, "statvfs", lambda folder: free)
-        assert pool.room([1, 1 << 20]) == (True, "")  # 1 + 2 MiB
+    def test_room_counts_whole_steps_of_the_region_for_each_tensor(self, monkeypatch):
+        region = shared_memory.SharedRegion()
+        free = SimpleNamespace(f_bavail=200, f_blocks=200, f_frsize=1 << 20)
+        monkeypatch.setattr(shm_space.os, "statvfs", lambda folder: free)
+        assert region.room([1, 1 << 20]) == shm_space.AMPLE  # 1 + 2 MiB
         free.f_bavail = 66
-        assert pool.room([1, 1 << 20]) == (False, "")
+        assert region.room([1, 1 << 20]) == shm_space.SHORT
         free.f_bavail = 3
-        ample, lacks = pool.room([1, 1 << 20])
-        assert not ample and lacks.startswith(
+        room = region.room([1, 1 << 20])
+        assert not room.ample and room.problem.startswith(
             "the answer needs 3,145,728 bytes of shared memory and /dev/shm has 3,145,728"
         )
         own = SimpleNamespace(shared_memory=SimpleNamespace(free_memory=lambda: 4 << 20))
         monkeypatch.setitem(sys.modules, "c_python_backend_utils", own)
-        assert pool.room([1, 1 << 20]) == (False, "")  # it may be in pieces
-        assert pool.room([]) == (True, "")
+        assert region.room([1, 1 << 20]) == shm_space.SHORT  # it may be in pieces
+        assert region.room([]) == shm_space.AMPLE
 
     @pytest.mark.parametrize("ample", [0, 1 << 60])
     def test_an_answer_that_cannot_be_sent_stops_nobody(self, gears, sender, monkeypatch, ample):
-        monkeypatch.setattr(responses, "AMPLE_NBYTES", ample)
+        monkeypatch.setattr(shm_space, "AMPLE_NBYTES", ample)
         one = sender(gears)
         request = one.request(gears.random(1))
         request.sender.fails = True
@@ -682,10 +740,10 @@ class TestKinds:
         assert one.config["input"] == [{"name": "ids", "data_type": "TYPE_INT64", "dims": [-1]}]
         assert one.config["output"] == [{"name": "hidden", "data_type": "TYPE_FP32", "dims": [-1, 4]}]
         feeds = [sequence(*shape) for shape in [(1, 4), (2, 8), (1, 4), (1, 16), (1, 4), (3, 8)]]
-        before = one.model._session.stats()
+        before = one.model.session.stats()
         for feed, answers in zip(feeds, asked(one, responses, *feeds), strict=True):
             assert_close(answers, graph.reference(feed))
-        after = one.model._session.stats()
+        after = one.model.session.stats()
         ran = {gear: after["executions_by_gear"][gear] - count for gear, count in before["executions_by_gear"].items()}
         assert ran == {"(1, 4)": 0, "(4, 4)": 1, "(2, 8)": 3, "(4, 16)": 1}
         assert (after["rows"] - before["rows"], after["padded_rows"] - before["padded_rows"]) == (9, 1 + 1 + 3)
@@ -710,12 +768,12 @@ class TestKinds:
         feeds = [sequence(*shape) for shape in [(1, 4), (1, 8), (2, 8), (3, 16)]]
 
         def ask(after_s):
-            monkeypatch.setattr(returned, "ASK_AFTER_S", after_s)
-            before = one.model._session.stats()
+            monkeypatch.setattr(running, "CANCEL_CHECK_AFTER_S", after_s)
+            before = one.model.session.stats()
             requests = [one.request(feed) for feed in feeds]
             requests[1].cancelled = requests[3].cancelled = True
             answers = received(one, responses, requests)
-            after = one.model._session.stats()
+            after = one.model.session.stats()
             return requests, answers, [after[key] - before[key] for key in ("executions", "rows")]
 
         requests, answers, ran = ask(3600)
@@ -730,7 +788,7 @@ class TestKinds:
             assert answers[number].code() == TritonError.CANCELLED
 
     def test_servers_that_cannot_tell_of_cancelled_requests_are_not_asked(self, folder, served, monkeypatch):
-        monkeypatch.setattr(returned, "ASK_AFTER_S", -1)
+        monkeypatch.setattr(running, "CANCEL_CHECK_AFTER_S", -1)
         monkeypatch.delattr(InferenceRequest, "is_cancelled")
         graph = graphs.sequence(folder, gears="4,4;4,8")
         (answers,) = served(graph, max_batch_size=4).ask(sequence(1, 4))
@@ -748,10 +806,10 @@ class TestKinds:
     def test_images_of_one_size_run_together_where_the_om_has_rows_for_them(self, folder, served):
         graph = graphs.convolution(folder, gears="8,8;20,12", images=4)
         one = served(graph, max_batch_size=4)
-        before = one.model._session.stats()["executions"]
+        before = one.model.session.stats()["executions"]
         images = [image(8, 8)["image"], image(20, 12)["image"], np.repeat(image(8, 8)["image"], 2, axis=0)]
         answers = one.ask(*({"image": rows} for rows in images))
-        assert one.model._session.stats()["executions"] == before + 2
+        assert one.model.session.stats()["executions"] == before + 2
         for rows, got in zip(images, answers, strict=True):
             whole = np.concatenate([rows, np.zeros((4 - len(rows), *rows.shape[1:]), np.float32)])
             assert_close(got, [expected[: len(rows)] for expected in graph.reference({"image": whole})])
@@ -801,10 +859,15 @@ class TestKinds:
         om = write_synthetic(folder / "m.om", [("x", "float32", (-1, 3))], [("y", "float32", (-1, 2))], batch=(1, 4, 8))
         monkeypatch.setattr(ge_core.InferenceSession, "_time", lambda session, rows: {1: 1.0, 4: 2.0, 8: 50.0}[rows])
         one = served(om, parameters={"gear_plan": "time"})
-        before = one.model._session.stats()["executions_by_gear"]["4"]
+        request, reads = one.request(om.random(3)), []
+        inputs = request.inputs
+        request.inputs = lambda: reads.append(1) or inputs()
+        one.model.execute([request])
+        assert len(reads) == 1
+        before = one.model.session.stats()["executions_by_gear"]["4"]
         feeds = [om.random(3), om.random(5, seed=1)]
         assert_right(om, feeds, one.ask(*feeds))
-        assert one.model._session.stats()["executions_by_gear"]["4"] == before + 2
+        assert one.model.session.stats()["executions_by_gear"]["4"] == before + 2
 
 
 @pytest.mark.parametrize(
@@ -813,4 +876,4 @@ class TestKinds:
 )
 def test_instances_count_over_all_groups(name, found):
     groups = [{"name": "m", "count": 2}, {"name": "big_one", "count": 3}]
-    assert loading.instance_of({"instance_group": groups}, name) == found
+    assert instances.find({"instance_group": groups}, name, (0,)) == instances.Instance(*found, (0,))

@@ -3,6 +3,7 @@
 import pytest
 
 from ge_core import ModelDescription, TensorSpec
+from ge_core.serving import pbtxt
 from ge_core.serving.model_config import ConfigError, bind, complete, config_pbtxt
 
 
@@ -219,6 +220,11 @@ def test_a_whole_config_pbtxt():
         'output [\n  { name: "logits", data_type: TYPE_FP32, dims: [16, 32000] }\n]\n'
         'parameters: [ { key: "om_model_path" value: { string_value: "/models/llama.om" } } ]\n'
     )
+
+
+def test_text_of_a_configuration_is_escaped():
+    assert pbtxt.quoted('a"b\\c\nd\x7f é') == '"a\\"b\\\\c\\012d\\177 é"'
+    assert pbtxt.parameters({"k": 'v"'}) == 'parameters: [ { key: "k" value: { string_value: "v\\"" } } ]'
 
 
 GEARS = ((1, 1, 128), (8, 8, 128), (4, 4, 384))

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 RETURNED = 'backend: "{}"\nparameters: [ {{ key: "runtime" value: {{ string_value: "cpu" }} }} ]\n'
 SENDER = RETURNED + 'parameters: [ {{ key: "responses" value: {{ string_value: "sender" }} }} ]\n'
 # The room is not looked at beforehand, as if another process had taken it since.
-BLIND = "\nfrom ge_core import triton_responses\n\ntriton_responses.SPARE_NBYTES = -(1 << 60)\n"
+BLIND = "\nfrom ge_core.serving import shm_space\n\nshm_space.SPARE_NBYTES = -(1 << 60)\n"
 
 
 @pytest.fixture(scope="module")

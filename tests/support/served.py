@@ -5,6 +5,7 @@ import json
 from pb_utils import InferenceRequest, ModelConfig, PbUtils
 
 from ge_core import serving
+from ge_core.serving.loading import TEMPLATE
 
 
 def model_config(name="m", **fields):
@@ -13,6 +14,11 @@ def model_config(name="m", **fields):
     parameters = {key: {"string_value": value} for key, value in fields.pop("parameters", {}).items()}
     base = {"name": name, "max_batch_size": 0, "input": [], "output": [], "instance_group": [group]}
     return base | {"parameters": parameters} | fields
+
+
+def load(pb_utils, arguments, **options):
+    """As a model.py of this release does."""
+    return serving.load(pb_utils, arguments, template=TEMPLATE, **options)
 
 
 class Served:
@@ -24,7 +30,7 @@ class Served:
         content = model_config(parameters={"runtime": "cpu", **config.pop("parameters", {})}, **config)
         serving.complete_config(self.pb_utils, ModelConfig(content))
         self.config = content
-        self.model = serving.load(self.pb_utils, self.arguments(instance))
+        self.model = load(self.pb_utils, self.arguments(instance))
 
     def arguments(self, instance):
         folder = self.om.path.parent

@@ -10,6 +10,8 @@ import triton_python_backend_utils as pb_utils
 
 from ge_core import serving
 
+TEMPLATE = 1  # which release of this file it is: ge_core says in the log when it is too old
+
 
 class TritonPythonModel:
     """One instance of a served om; see ge_core.serving."""
@@ -21,7 +23,7 @@ class TritonPythonModel:
 
     def initialize(self, args):
         """Opens the om on this instance's device and runs it once for each batch size it was compiled for."""
-        self._model = serving.load(pb_utils, args)
+        self._model = serving.load(pb_utils, args, template=TEMPLATE)
 
     def execute(self, requests):
         """Runs the requests of one call together and returns one response for each."""

@@ -7,6 +7,7 @@ import triton_python_backend_utils as pb_utils
 
 from ge_core import serving
 
+TEMPLATE = 1  # which release of this file it is: ge_core says in the log when it is too old
 DEFAULTS = Path(__file__).with_name("defaults.json")
 
 
@@ -20,7 +21,7 @@ class TritonPythonModel:
 
     def initialize(self, args):
         """Opens the om on this instance's device."""
-        self._model = serving.load(pb_utils, args, DEFAULTS)
+        self._model = serving.load(pb_utils, args, DEFAULTS, template=TEMPLATE)
 
     def execute(self, requests):
         """One response for each request."""

@@ -1,137 +1,199 @@
-"""Answers through Triton's response senders: several batches in flight in one process."""
+"""Responses sent when they are ready, through Triton's response senders: batches of several calls are in flight."""
 
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from typing import Protocol
 
-from ge_core.serving import model_config
-from ge_core.serving.execution.returned import Answer, Flight, ServedModel
+from ge_core.serving.execution.failures import Failures
+from ge_core.serving.execution.planning import Planner
+from ge_core.serving.execution.requests import RequestReader, RequestState
+from ge_core.serving.execution.responses import OutputTensorPool, ResponseBuilder
+from ge_core.serving.execution.running import InFlightBatch, Runner
 
 # How long before the device would be idle the next batch is asked for: its way through Triton and into a slot.
 LEAD_S = 0.005
 REMEMBERED = 16  # batches of each size
 
 
-class Pace:
-    """When the device runs out of work, from the shortest times that the last batches of each size took.
+class Pace(Protocol):
+    """When to ask Triton for the next batch."""
 
-    Not of all: where answers were collected late once, the batches behind it seem to have taken no time.
-    """
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self._running: deque[tuple[object, float]] = deque()  # (size, begin), in the order they run
-        self._ended = 0.0
-        self._took: dict[object, deque[float]] = {}
-
-    def begin(self, flight: Flight) -> None:
-        """A batch is about to be started."""
-        with self._changed:
-            self._running.append(((flight.rows, flight.gear), time.monotonic()))
+    def begin(self, size: object) -> None:
+        """A batch of this size is about to be started."""
 
     def end(self, learn: bool) -> None:
-        """The oldest batch is done; `learn`: as it should be."""
+        """The oldest batch is done; `learn`: without an error, so that its time tells about the next ones."""
+
+    def wait(self) -> None:
+        """Block until it is time to ask."""
+
+
+class NoPace:
+    """At once. For several devices, of which one may be idle at any time."""
+
+    def begin(self, size: object) -> None:
+        """Not needed."""
+
+    def end(self, learn: bool) -> None:
+        """Not needed."""
+
+    def wait(self) -> None:
+        """Returns at once."""
+
+
+class DevicePace:
+    """Shortly before one device runs out of work, told from the shortest times that the last batches of each size took.
+
+    Not from all of them: where batches were finished late once, the ones behind seem to have taken no time.
+
+    Parameters
+    ----------
+    changed : threading.Condition
+        Waited on until the time has come or a batch is done.
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(self, changed: threading.Condition | None = None, clock: Callable[[], float] = time.monotonic):
+        self._changed, self._clock = changed or threading.Condition(), clock
+        self._running: deque[tuple[object, float]] = deque()  # (size, begin), in the order they run
+        self._last_end = 0.0
+        self._durations: dict[object, deque[float]] = {}
+
+    def begin(self, size: object) -> None:
+        """See Pace."""
+        with self._changed:
+            self._running.append((size, self._clock()))
+
+    def end(self, learn: bool) -> None:
+        """See Pace."""
         with self._changed:
             size, began = self._running.popleft()
-            now = time.monotonic()
+            now = self._clock()
             if learn:
-                took = self._took.setdefault(size, deque(maxlen=REMEMBERED))
-                took.append(now - max(began, self._ended))
-            self._ended = now
+                durations = self._durations.setdefault(size, deque(maxlen=REMEMBERED))
+                durations.append(now - max(began, self._last_end))
+            self._last_end = now
             self._changed.notify()
 
     def wait(self) -> None:
-        """Returns LEAD_S before the batches that run are expected to end; at once where that is not known."""
+        """Block until LEAD_S before the running batches are expected to end; not at all where that is not known."""
         with self._changed:
-            while self._running and (left := self._left()) > 0:
+            while self._running and (left := self._time_left()) > 0:
                 self._changed.wait(left)
 
-    def _left(self) -> float:
+    def _time_left(self) -> float:
         sizes = [size for size, _ in self._running]
-        if not all(size in self._took for size in sizes):
+        if not all(size in self._durations for size in sizes):
             return 0
-        end = max(self._running[0][1], self._ended) + sum(min(self._took[size]) for size in sizes)
-        return end - LEAD_S - time.monotonic()
+        end = max(self._running[0][1], self._last_end) + sum(min(self._durations[size]) for size in sizes)
+        return end - LEAD_S - self._clock()
 
 
-class SendingModel(ServedModel):
-    """Answers through Triton's response senders, so that several batches are in flight in one process.
+class SendingHandler:
+    """Sends responses when they are ready, so that several batches are in flight in one process.
 
     `execute` starts the device and returns once there is a free slot for the next call, and not before the one device
     is about to be idle: so many batches are in flight, and Triton gathers the next one as late, and as full, as
-    possible. One thread waits for the batches in the order they were started and sends their answers. Each request gets
-    exactly one answer, and `execute` raises nothing: Triton's server does not survive an exception out of `execute`
-    after an answer, nor a second look at an answered request.
+    possible. One thread finishes the batches in the order they were started and sends their responses. Each request
+    gets exactly one response, and `execute` raises nothing: Triton's server does not survive an exception out of
+    `execute` after a response, nor a second look at an answered request.
+
+    Parameters
+    ----------
+    pb_utils : module
+    reader : RequestReader
+    planner : Planner
+    runner : Runner
+    responses : ResponseBuilder
+    tensors : OutputTensorPool
+    failures : Failures
+    slots : int
+        Batches in flight at once.
+    pace : Pace
     """
 
-    def __init__(self, pb_utils, session, binding: model_config.Binding, slots: int = 1, register: bool = False):
-        super().__init__(pb_utils, session, binding, slots, register)
-        self._final_flag = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-        self._flights: SimpleQueue[Flight | None] = SimpleQueue()
-        self._free = threading.Semaphore(slots - 1)  # this call's slot is taken already
-        self._pace = Pace() if len(session.device_ids) == 1 else None
-        self._thread = threading.Thread(target=self._send_all, name="ge_core answers", daemon=True)
+    def __init__(
+        self,
+        pb_utils,
+        reader: RequestReader,
+        planner: Planner,
+        runner: Runner,
+        responses: ResponseBuilder,
+        tensors: OutputTensorPool,
+        failures: Failures,
+        slots: int,
+        pace: Pace,
+    ):
+        self._logger, self._final_flag = pb_utils.Logger, pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+        self._reader, self._planner, self._runner = reader, planner, runner
+        self._responses, self._tensors, self._failures, self._pace = responses, tensors, failures, pace
+        self._running: SimpleQueue[InFlightBatch | None] = SimpleQueue()
+        self._free = threading.Semaphore(slots - 1)  # the slot of the next call is taken already
+        self._thread = threading.Thread(target=self._finish_all, name="ge_core responses", daemon=True)
         self._thread.start()
 
     def execute(self, requests: Sequence) -> None:
-        """Starts the device; answers are sent when it is done. Blocks until a slot is free for the next call."""
-        began, answers, flights = time.monotonic(), [Answer(request) for request in requests], []
+        """Starts the device; responses are sent when it is done. Blocks until a slot is free for the next call."""
+        began, states = time.monotonic(), [RequestState(request) for request in requests]
+        batches: list[InFlightBatch] = []
         try:
-            for answer in answers:
-                answer.sender = answer.request.get_response_sender()
-            flights = self._plan(self._read(answers))
+            for state in states:
+                state.sender = state.request.get_response_sender()
+            batches = self._planner.plan(self._reader.read(states))
         except Exception as error:
-            self._fail(answers, error)
-        for answer in answers:
-            if answer.error is not None:
-                self._send(answer)
-        for flight in flights:
-            if self._pace is not None:
-                self._pace.begin(flight)
-            self._flights.put(self._start(flight, began))
+            self._failures.fail(states, error)
+        for state in states:
+            if state.error is not None:
+                self._send(state)
+        for batch in batches:
+            self._pace.begin(batch.size)
+            self._runner.start(batch, began)
+            self._running.put(batch)
             self._free.acquire()
-        if flights and self._pace is not None:
+        if batches:
             self._pace.wait()
 
     def close(self) -> None:
-        """Waits for the answers in flight, then frees the device. Calling it again does nothing."""
-        self._flights.put(None)
+        """Wait until the batches in flight are done and their responses sent. Calling it again does nothing."""
+        self._running.put(None)
         self._thread.join()
-        super().close()
 
-    def _send_all(self):
-        while (flight := self._flights.get()) is not None:
-            self._land(flight)
-            if self._pace is not None:
-                self._pace.end(all(answer.error is None for answer, _ in flight.parts))
-            for answer, _ in flight.parts:
-                if not answer.parts:
-                    self._send(answer)
+    def _finish_all(self):
+        while (batch := self._running.get()) is not None:
+            self._runner.finish(batch)
+            self._pace.end(learn=all(state.error is None for state in batch.states))
+            for state in batch.states:
+                if not state.pending_batches:
+                    self._send(state)
             self._free.release()
 
-    def _send(self, answer: Answer):
-        reply = answer.reply
+    def _send(self, state: RequestState):
+        outputs = state.outputs
         try:
-            ample, lacks = self._answers.room(answer.new_sizes)
-            if lacks and answer.error is None:
-                answer.error = self._error(lacks, self._error.UNAVAILABLE)
-            response = self._final(answer)
-            if ample or answer.error is not None:
-                answer.sender.send(response, self._final_flag)
+            room = self._tensors.room(state.new_sizes)
+            if room.problem and state.error is None:
+                state.error = self._failures.unavailable(room.problem)
+            response = self._responses.finished(state)
+            if room.ample or state.error is not None:
+                state.sender.send(response, self._final_flag)
             else:
-                self._send_in_two(answer.sender, response)
+                self._send_in_two(state.sender, response)
         except Exception as error:
-            self._log.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
-        if reply is not None:
-            self._answers.give(reply)
-        answer.request = answer.response = answer.feed = answer.reply = None
+            self._logger.log_error(f"GE Backend: an answer could not be sent: {type(error).__name__}: {error}")
+        if outputs is not None:
+            self._tensors.give_back(outputs)
+        state.outputs = None
+        state.release()
 
     def _send_in_two(self, sender, response):
-        """A failed send with the final flag leaves its client waiting for ever; without it, the flag can still follow,
-        and Triton then tells the client that no answer came. Another message, so only where room is short; and not for
-        errors, of which gRPC clients would not hear.
+        """Send a response and the final flag as two messages, where room is short.
+
+        A failed send with the final flag leaves its client waiting for ever. Without it the flag can still follow, and
+        Triton then tells the client that no answer came. Not for errors, of which gRPC clients would not hear.
         """
         try:
             sender.send(response, 0)

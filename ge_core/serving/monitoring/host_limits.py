@@ -1,17 +1,11 @@
-"""What a served model needs of its machine: devices, device memory, shared memory; and the setting that gives it."""
+"""What a served model needs of its machine: devices, device memory, an environment; and the setting that gives it."""
 
-import os
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ge_core_pyx import errors
 
 MASK = "ASCEND_RT_VISIBLE_DEVICES"
-MIB = 1 << 20
-POOL_OVERHEAD, TENSOR_OVERHEAD, FRAGMENTATION = 64 << 10, 150, 1.3
-_SHM = Path("/dev/shm")
 _LESS = "lower instance_group's count or slots, compile smaller gears, or add device_ids"
 
 
@@ -34,13 +28,14 @@ def read_mask(text: str) -> Mask:
     return Mask(tuple(physical), None)
 
 
-def device_text(device_id: int, environ: Mapping[str, str]) -> str:
-    """A device's logical id, and its physical one where a mask renumbers."""
+def devices_text(device_ids: Sequence[int], environ: Mapping[str, str]) -> str:
+    """Devices by their logical ids, and by their physical ones where a mask renumbers."""
+    text = f"device{'s' if len(device_ids) > 1 else ''} {', '.join(map(str, device_ids))}"
     mask = environ.get(MASK)
     physical = read_mask(mask).physical if mask else ()
-    if device_id < len(physical):
-        return f"device {device_id} (physical {physical[device_id]}, {MASK}={mask})"
-    return f"device {device_id}"
+    if max(device_ids) < len(physical):
+        text += f" (physical {', '.join(str(physical[number]) for number in device_ids)}, {MASK}={mask})"
+    return text
 
 
 def mask_warning(environ: Mapping[str, str]) -> str | None:
@@ -91,66 +86,3 @@ def check_memory(device_id: int, need: int, instances: int, total: int) -> None:
 
 def _sum(device_id, need, instances):
     return f"{instances} instance(s) on device {device_id} × {need:,} bytes = {need * instances:,}"
-
-
-class Pool(NamedTuple):
-    """Settings of the Python backend's shared-memory pools, one per instance; bytes."""
-
-    initial: int = MIB
-    growth: int = MIB
-
-
-def pool_settings(server_pid: int) -> Pool:
-    """What the server was started with; Triton hands no backend setting to a Python model."""
-    try:
-        line = Path(f"/proc/{server_pid}/cmdline").read_bytes().decode(errors="replace")
-    except OSError:
-        return Pool()
-    found = dict(re.findall(r"python,shm-(default|growth)-byte-size=(\d+)", line))
-    return Pool(int(found.get("default", MIB)), int(found.get("growth", MIB)))
-
-
-def pool_need(tensor_nbytes: Sequence[int], batches: int, requests: int) -> int:
-    """Bytes of one instance's pool at its fullest.
-
-    Parameters
-    ----------
-    tensor_nbytes : sequence of int
-        Of each input and output, at the largest batch.
-    batches : int
-        Batches that an instance may hold at once.
-    requests : int
-        Most requests of one batch: each has tensors of its own.
-    """
-    tensors = sum(tensor_nbytes) + len(tensor_nbytes) * requests * TENSOR_OVERHEAD
-    return int(POOL_OVERHEAD + batches * tensors * FRAGMENTATION)
-
-
-def free_shared_memory(folder: Path = _SHM) -> int | None:
-    """Free bytes of /dev/shm; None where there is none."""
-    try:
-        status = os.statvfs(folder)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
-
-
-def pool_text(need: int, instances: int, pool: Pool, free: int | None) -> tuple[str, bool]:
-    """(sentence, whether all is well) about the shared memory of a model's instances, with the flags to set."""
-    advised = _up(need, MIB)
-    text = (
-        f"{instances} instance(s) × up to {need:,} bytes; pools begin at {pool.initial:,} bytes and grow by "
-        f"{pool.growth:,}"
-    )
-    well = True
-    if free is not None and need * instances > free + pool.initial * instances:
-        well = False
-        size = _up(int(1.25 * need * instances), 64 * MIB) // MIB
-        text += f"; /dev/shm has {free:,} bytes free, which is too few: docker run --shm-size={size}m or more"
-    if need > pool.initial:
-        text += f"; to spare the first requests the growing: --backend-config=python,shm-default-byte-size={advised}"
-    return text, well
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step

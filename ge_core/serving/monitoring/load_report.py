@@ -1,46 +1,61 @@
-"""What a model says in Triton's log when it is loaded: one table, and hints about settings that cost or gain time."""
+"""What a model says in Triton's log when it is loaded: one line, a table, and hints about settings."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ge_core.gears import gears_text
 from ge_core.serving.monitoring import host_limits
-from ge_core.serving.monitoring.warmup import gear_text
+from ge_core.serving.options import ServingOptions
 from ge_core_pyx import device, om
 
 
-def table(session, config: Mapping, times: Mapping[str, float], notes: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """The lines of the load table; Triton's log escapes line ends, so each is an entry of its own.
+def summary(session, config: Mapping, settings: ServingOptions, times: Mapping[str, float]) -> str:
+    """The line that each instance logs: which file runs where, and how.
 
     Parameters
     ----------
     session : ge_core.InferenceSession
     config : mapping
         The model's completed configuration.
+    settings : ServingOptions
     times : mapping of gear to milliseconds
         From `ge_core.serving.monitoring.warmup.warm_up`; empty if it was left out.
+    """
+    description, stats = session.description, session.stats()
+    runtime = (
+        "cpu (the CPU implementation of AscendCL, no NPU)" if description.runtime == "cpu" else description.runtime
+    )
+    gears = "range of shapes" if description.gear_kind == "range" else gears_text(description)
+    warm_up = "every gear warmed up" if times else "not warmed up"
+    return (
+        f"GE Backend: '{config['name']}' serves {description.path} ({description.soc}) on runtime {runtime}, "
+        f"{host_limits.devices_text(session.device_ids, os.environ)}; {gears}; max_batch_size "
+        f"{config['max_batch_size']}; {settings.slots} slot(s), responses {settings.responses}; "
+        f"{stats['device_bytes']:,} bytes of device memory, {stats['pinned_bytes']:,} bytes pinned; {warm_up}"
+    )
+
+
+def table(session, config: Mapping, times: Mapping[str, float], notes: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """What `summary` does not say; Triton's log escapes line ends, so each row is an entry of its own.
+
+    Parameters
+    ----------
+    session, config, times
+        See `summary`.
     notes : sequence of (str, str)
         Further rows: memory, shared memory, golden figures.
     """
     description = session.description
-    runtime = device.open_runtime(description.runtime)
-    kind = "NPU" if description.runtime == "npu" else "the CPU implementation of AscendCL, no NPU"
-    where = ", ".join(host_limits.device_text(number, os.environ) for number in session.device_ids)
     rows = [
-        ("runs on", f"{description.runtime} ({kind}), {where}"),
-        ("SoC", description.soc),
-        ("CANN", _cann(runtime, description)),
-        ("file", f"{description.path} ({Path(description.path).stat().st_size:,} bytes)"),
-        ("gears", _gears(description)),
-        ("max_batch_size", str(config["max_batch_size"])),
+        ("CANN", _cann(device.open_runtime(description.runtime), description)),
+        ("file", f"{Path(description.path).stat().st_size:,} bytes"),
     ]
     rows += [("input", _tensor(spec)) for spec in description.inputs]
     rows += [("output", _tensor(spec)) for spec in description.outputs]
     rows.append(("budget", str(session.budget) if session.budget else "grows with the shapes that come"))
     if times:
-        rows.append(("gear times", ", ".join(f"{gear}: {_ms(time)}" for gear, time in times.items())))
-    else:
-        rows.append(("gear times", "not measured: warmup is off"))
+        rows.append(("gear times", ", ".join(f"{gear}: {time:.2f} ms" for gear, time in times.items())))
     rows += notes
     width = max(len(name) for name, _ in rows)
     return [f"GE Backend: '{config['name']}' {name.ljust(width)}  {text}" for name, text in rows]
@@ -52,19 +67,8 @@ def _cann(runtime, description) -> str:
     return f"{version}, model made by {generator}" if generator else version
 
 
-def _gears(description) -> str:
-    if not description.gears:
-        rows = f", {description.max_rows} row(s)" if description.max_rows else ""
-        return description.gear_kind + rows
-    return f"{description.gear_kind} {', '.join(map(gear_text, description.gears))}"
-
-
 def _tensor(spec) -> str:
     return f"{spec}, {spec.nbytes:,} bytes at most" if spec.nbytes else f"{spec}, unbounded"
-
-
-def _ms(value: float) -> str:
-    return f"{value:.2f} ms"
 
 
 def hints(config: Mapping, description, instances_per_device: int) -> Iterable[str]:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ge_core.engine import engine_of
 from ge_core_pyx import device
@@ -62,8 +62,8 @@ class Publisher:
         self, pb_utils, labels: Mapping[str, str], collect: Callable[[], Iterable[Sample]], period_s: float = PERIOD_S
     ):
         self._pb_utils, self._labels, self._collect, self._period_s = pb_utils, labels, collect, period_s
-        self._families: dict[str, object] = {}
-        self._metrics: dict[tuple, object] = {}
+        self._families: dict[str, Any] = {}
+        self._metrics: dict[tuple, Any] = {}
         self._published: dict[tuple, float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ge_core metrics", daemon=True)

@@ -3,14 +3,10 @@
 import time
 from contextlib import ExitStack
 
+from ge_core.gears import gear_text
 from ge_core_pyx import model
 
 LONG_MS = 200  # a gear that took longer when cold is not run a second time
-
-
-def gear_text(gear) -> str:
-    """A gear as people write it: 8, 224x224, 1,128."""
-    return "x".join(map(str, gear)) if isinstance(gear, tuple | list) else str(gear)
 
 
 def warm_up(session, slots: int = 1) -> dict[str, float]:
