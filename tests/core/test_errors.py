@@ -71,7 +71,7 @@ def test_a_session_that_does_not_run_is_not_an_unsupported_one():
     assert not issubclass(errors.NotRunningError, errors.UnsupportedError)
 
 
-@pytest.mark.parametrize("package", [ge_core.server, ge_core.cli, bench], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [ge_core.compiler, ge_core.serving, ge_core.server, ge_core.cli, bench], ids=lambda package: package.__name__)
 def test_errors_of_the_upper_floors_share_the_base(package):
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if found.name in IN_A_WORKER:
