@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `make bench` and `make test` install what they need into .venv, once, and do their job.
 PYTHON ?= python3
 VENV := .venv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build: the Cython core and the CPU implementation of AscendCL. Needs neither CANN nor OpenVINO.
 
 GE_CORE_DEBUG=1 builds with bounds checks, line tracing and C assertions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that the commands of the bench share: their types, and their text parsed and checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of the bench. Modules are imported inside them, so that ``--help`` is quick."""
 
 from __future__ import annotations

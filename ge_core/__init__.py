@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zero-copy AscendCL execution engine for compiled Ascend models (.om).
 
 >>> import ge_core

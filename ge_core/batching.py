@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which rows run together in which gear. Pure planning: no arrays, no device."""
 
 from __future__ import annotations

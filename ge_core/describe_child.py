@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Describing an om in a child process, so that a device library which hangs or crashes cannot take the caller along.
 
 What a child said is kept in the user's cache folder under a hash of the file's content, its path and the settings.

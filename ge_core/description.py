@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an om declares, read without loading it onto a device."""
 
 import os

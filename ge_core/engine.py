@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Triton backend and the bench need of a session, and its users do not."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs in this process: which AscendCL, on which devices, and how busy they are."""
 
 from dataclasses import dataclass

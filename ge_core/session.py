@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InferenceSession: an om, opened on a device, run on arrays."""
 
 import operator

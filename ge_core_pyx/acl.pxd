@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef extern from "acl_table.h" nogil:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 KIND_NAMES: tuple[str, ...]
 
 def live_handles() -> dict[str, int]: ...

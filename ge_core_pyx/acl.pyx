@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AscendCL through dlopen: the table of entry points, checked calls, and counts of the native objects in use."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 cdef class InputLayout:
     cdef readonly object spec
     cdef readonly str name, full_name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callers' arrays as C buffers, and pinned memory as NumPy arrays. Knows no device."""
 
 cimport cython

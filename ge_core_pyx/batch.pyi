@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any

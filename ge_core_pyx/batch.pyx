@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A borrowed slot, its pinned memory as arrays."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bytes that a session takes on a device, known before anything is allocated."""
 
 from ge_core_pyx.memory import padded

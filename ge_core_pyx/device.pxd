@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from ge_core_pyx cimport acl
 from ge_core_pyx.acl cimport aclError, aclrtContext, aclrtEvent, aclrtStream
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime of this process, device contexts and streams."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack's structures: tensors in the memory of whoever made them."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack capsules: what they hold, and new ones over arrays whose type NumPy does not have."""
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one table of data types: AscendCL's, NumPy's, Triton's, ONNX's and DLPack's names for the same bytes."""
 
 from typing import NamedTuple

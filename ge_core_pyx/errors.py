@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong, as exceptions: AscendCL's error codes, libraries that do not load, model files that do not fit.
 
 Every class is a `GeCoreError` and, where Python has a matching one, that built-in exception too.

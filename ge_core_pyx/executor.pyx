@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running batches on slots: the slots of a session, the one sequence of a batch, and recovery after errors."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from libc.stdint cimport int64_t
 
 from ge_core_pyx.acl cimport aclError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which AscendCL library a process opens, and why. The only place that knows library file names."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from ge_core_pyx.acl cimport Kind, aclError
 from ge_core_pyx.device cimport Context
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device memory and pinned host memory: the only place that allocates either."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models: what an om declares, loading it, its gears, and the datasets that carry its tensors."""
 
 cimport cython

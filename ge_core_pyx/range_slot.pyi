@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from ge_core_pyx.device import Context
 from ge_core_pyx.slot import Slot
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A slot for models whose shapes are known only with the request."""
 
 cimport cython

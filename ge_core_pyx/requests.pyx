@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inputs of a request: held where the caller has them, checked against the model, placed in a gear, padded."""
 
 cimport cython

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from collections.abc import Iterable
 
 from ge_core_pyx.device import Context, Stream

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One batch in flight: a loaded model, a stream, and memory and datasets made beforehand."""
 
 cimport cython

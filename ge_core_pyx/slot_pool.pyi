@@ -1,2 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
 class SlotPool:
     def __init__(self, devices: int, capacity: int) -> None: ...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The free slots of a session and the threads that wait for one, in C fields: no call here needs the GIL.
 
 Slots are borrowed pointers; `executor.Device.slots` keeps the objects alive. A slot that comes back goes to whoever has

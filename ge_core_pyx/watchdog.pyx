@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A thread without the GIL that ends this process soon after its parent's death, so that the device is free again."""
 
 from posix.unistd cimport getppid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/architecture.md lists every folder and module, and names files that exist."""
 
 import re

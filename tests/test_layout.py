@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The house: every module has a floor, imports only look down, and importing ge_core costs nothing it does not need."""
 
 import ast
@@ -184,3 +185,16 @@ def test_only_locate_knows_library_names_and_only_acl_opens_them(package):
             assert "api.aclrtMalloc" not in text, source
         if source.name not in ("slot.pyx", "range_slot.pyx"):
             assert "api.aclmdlExecute" not in text, source
+
+
+def test_every_source_names_its_licence():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a checkout")
+    missing = [
+        name
+        for name in listed.stdout.splitlines()
+        if name.endswith((".py", ".pyx", ".pxd", ".pyi", ".c", ".cpp", ".h")) and (ROOT / name).stat().st_size
+        if "SPDX-License-Identifier: Apache-2.0" not in (ROOT / name).read_text()[:200]
+    ]
+    assert missing == []

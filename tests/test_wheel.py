@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel in an environment of its own: the commands, a session and a server work without the checkout."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench advice``: from measured gear times to batcher, slots and instances for a goal, and the stanza.
 
 The model is simple. A batch of b rows runs T(b) from the host's view, of which the device executes E(b); a request pays

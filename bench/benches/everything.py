@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench all``: overhead, throughput, latency and stages in one report."""
 
 from __future__ import annotations

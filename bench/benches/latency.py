@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench latency``: the same inference called directly and through Triton, and rows/s of 16 clients.
 
 One server for each preset. What is measured per model is in `latency_rounds` and `latency_throughput`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latency of one model: every path is called once in each round, directly, through Triton, and a floor."""
 
 from __future__ import annotations

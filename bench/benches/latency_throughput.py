@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Most rows/s of one model: batches back to back in this process, in turns with 16 clients of Triton."""
 
 from __future__ import annotations

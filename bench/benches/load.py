@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench load``: requests/s and latency with more and more clients, in a closed and an open loop.
 
 Closed loop: each client sends its next request when the last one is answered. Open loop: requests arrive at random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench overhead``: what ge_core adds to the same AscendCL calls made from C, without Triton.
 
 Each pair of paths alternates call by call in one process, on the session's own stream.

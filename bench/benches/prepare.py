@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every bench with a model needs first: options, a temporary folder, and the compiled models."""
 
 from __future__ import annotations

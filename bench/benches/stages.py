@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench stages``: where each microsecond of a request goes, from the client to the device and back.
 
 Three clocks take part: the client's own, the server's inference statistics, and the clock inside the served model

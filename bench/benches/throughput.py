@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench throughput``: what several slots and devices give, and whether memory stays as it is.
 
 The stand-in sleeps through modelled times, so a configuration of four devices needs no four cores.

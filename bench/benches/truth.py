@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench truth``: the bench itself, live, against a synthetic model whose times are known.
 
 Copies and executions of the CPU implementation take what its configuration and the model declare, so the right value of

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """How things are measured, and what a measurement is."""

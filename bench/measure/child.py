@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements in a child process, with a heap and settings of the CPU implementation of their own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters that the CPU implementation of AscendCL exports; a real library has none."""
 
 from __future__ import annotations

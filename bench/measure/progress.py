@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress of a run: what is measured now, how long it should take, how long it took, and first results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bench's JSON object: records, the device they were taken on, the host and the versions."""
 
 from __future__ import annotations

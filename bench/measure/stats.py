@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of the bench: percentiles, stability, gaps taken pair by pair, and the interleaved round robin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Utilisation and memory of devices during a run, sampled by a thread."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that two paths gave the same outputs for the same inputs."""
 
 from __future__ import annotations

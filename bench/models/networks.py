@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Presets of real arithmetic with made-up weights: networks of the size and shape of ResNet-50 and BERT-base.
 
 The weights are random, seeded and scaled so that values stay finite; what they compute means nothing, what they cost

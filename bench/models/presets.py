@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models the bench measures: presets, or any om with random inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths of the bench that are written in C: what a C program does per inference, on the stream of an open session.
 // Only types and prototypes of AscendCL are used here; the functions come from the library the session has opened.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The paths in C: functions of c_path.c, compiled at bench time and run on an open session's own stream."""
 
 from __future__ import annotations

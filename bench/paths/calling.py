@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways to call a session (run, submit, a borrowed batch), and inputs of every size that its model takes."""
 
 from __future__ import annotations

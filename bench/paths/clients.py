@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of each transport: each sends one request again and again and holds the outputs of the last response.
 
 A call is what a user of that transport pays per request: inputs start in ordinary memory, outputs end as NumPy arrays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `ctypes` path: the calls of `c` made from Python, as a program without a native module of its own makes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A load generator: clients of one served model, each a thread, in a closed or an open loop."""
 
 from __future__ import annotations

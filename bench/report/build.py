@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a report's JSON to a document: the short table on top, then plots, details and what it was measured on."""
 
 from __future__ import annotations

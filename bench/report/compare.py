@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m bench compare A.json B.json``: two runs side by side, and what changed beyond the spread.
 
 A p50 of n samples is itself uncertain; the allowance for a change is three standard errors of both p50s, taken from n

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A report as sections of text, tables, plots and code, and its forms: terminal, Markdown, one HTML page."""
 
 from __future__ import annotations

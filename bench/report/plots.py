@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots as SVG text: no library, no script; colours come from the page's CSS, so that light and dark both work.
 
 Each function takes the width it is drawn for; a page holds one drawing for wide screens and one for phones.

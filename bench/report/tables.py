@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bench's terminal tables: readable at 100 columns, on a terminal and in a pipe."""
 
 from __future__ import annotations

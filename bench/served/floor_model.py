@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `floor`: a Triton Python model that does nothing. What it costs, any Python model must pay.
 
 It reads each input by name and returns arrays allocated beforehand, one set per number of rows. Like ge_core's model it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`triton-plain`: a Triton Python model written the usual way, for comparison.
 
 It joins the requests' rows with NumPy, copies synchronously from and to pageable memory, executes synchronously, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The temporary Triton repository of a run: stanzas of config.pbtxt, and the floor."""
 
 from __future__ import annotations

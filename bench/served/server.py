@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Triton servers of a run, and the check that they and this process use the same device settings."""
 
 from __future__ import annotations

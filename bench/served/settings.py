@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a model is served: instances, devices, slots and Triton's dynamic batcher, as a stanza of config.pbtxt."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clocks inside a served model: a Triton model that answers as ge_core's does and notes when it does what.
 
 Only the bench's `stages` serves it. Times are nanoseconds and go to a file beside the model, one row of `FIELDS` for

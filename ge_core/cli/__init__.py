@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `ge-core` command. Each module has one command; nothing heavy is imported before a command runs."""
 
 from ge_core.cli._app import app

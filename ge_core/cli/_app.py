@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command's frame: one line per error, exit codes, tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core compile: ATC's command line."""
 
 from __future__ import annotations

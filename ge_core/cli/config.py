@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core config: the config.pbtxt that an om asks for."""
 
 from __future__ import annotations

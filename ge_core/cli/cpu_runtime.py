@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core cpu-runtime: a folder for LD_LIBRARY_PATH."""
 
 from __future__ import annotations

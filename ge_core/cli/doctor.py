@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core doctor: what is needed, what is there, and what to do about the difference."""
 
 from __future__ import annotations

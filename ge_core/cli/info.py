@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core info: which runtime answers, and what it offers."""
 
 from __future__ import annotations

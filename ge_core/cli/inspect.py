@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core inspect: what an om file is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core install-backend: the backend `ge` in a tritonserver's backends folder."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core probe: does a model of a running server really answer?"""
 
 from __future__ import annotations

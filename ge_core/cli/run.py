@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core run: an om on arrays, without a server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ge-core serve: a tritonserver for one model repository, until Ctrl-C."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiler: from ONNX, or the description of a synthetic model, to an om. ATC does it for an NPU.
 
 Options carry ATC's names and follow ATC's rules, so that a command line works unchanged for both runtimes. For the CPU

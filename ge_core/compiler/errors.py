@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong while compiling, as exceptions."""
 
 from ge_core_pyx.errors import GeCoreError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One ONNX graph on its way into an om: loaded whole, changed as ATC's options ask, and what it says of its tensors."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From an ONNX file to the manifest and the ONNX model of its om."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What OpenVINO says of an ONNX graph: the data types of its outputs, and their shapes for given input shapes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the manifests of graphs and of synthetic models have in common: the keys, gears, and the size of the tensors."""
 
 from __future__ import annotations

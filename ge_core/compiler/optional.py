@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packages that only compiling ONNX for the CPU runtime needs, imported when they are first used."""
 
 import importlib

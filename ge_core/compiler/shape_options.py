@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shapes of a graph's inputs, and its gears: what the graph declares, completed by ATC's options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of synthetic models in NumPy: what the CPU implementation of AscendCL computes for them, bit for bit.
 
 Each output row is a function of the bytes of the same input row, so that a batch whose rows were mixed up, padded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the JSON description of a synthetic model to the manifest of its om; see :func:`compile_model` for the keys."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outside of the serving process: tritonserver itself, and who watches it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asking whether a model really answers: Triton up to 25.12 calls a model ready whose worker is dead."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bringing the dead workers of a tritonserver back: Triton 2.51 neither restarts them nor says that they are gone."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding, preparing, starting and stopping a tritonserver that serves `ge` models from this Python."""
 
 import atexit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The instances of a served model: how many there are, and which devices each of them uses."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a Triton model asks of ge_core while it loads: its configuration from the om, then an open, warm session.
 
 Speaks to Triton through the `pb_utils` module that is passed in. Requests are answered in `ge_core.serving.execution`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model's config.pbtxt against the om it serves: compared, completed, corrected."""
 
 from collections.abc import Iterable, Mapping, Sequence

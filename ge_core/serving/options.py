@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The settings of a served model: where each may come from, what it may be, and why some are refused.
 
 Order: `parameters` of config.pbtxt, then GE_CORE_<KEY> in the server's environment, then defaults.json beside the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model configurations as text: what config.pbtxt files are made of."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared memory of Triton's Python backend in /dev/shm: how much a model needs, and how much is left."""
 
 import os

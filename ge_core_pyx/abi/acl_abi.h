@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * AscendCL's C ABI as ge_core sees it: the only types, constants and prototypes of it in this project.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * The entry points ge_core calls, as one table of function pointers filled by dlsym, so that nothing links AscendCL.
  * A library that lacks a REQUIRED one is refused; a missing OPTIONAL one answers ACL_ERROR_API_NOT_SUPPORT.

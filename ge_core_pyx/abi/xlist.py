@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the X-lists of the headers in this folder: macros whose rows are ``X(field, field, …)``.
 
 The build, the documentation of the CPU implementation and the tests take them from here. It needs nothing but Python,

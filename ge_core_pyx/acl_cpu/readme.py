@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the last part of README.md: what each entry point does here, as the built libraries and the sources say.
 
 ``python ge_core_pyx/acl_cpu/readme.py`` writes it, ``--check`` tells by its exit code whether it is up to date. Entry

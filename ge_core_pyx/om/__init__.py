@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Om files: one strict reader for NPU and CPU models, and the writer for CPU models."""
 
 from ge_core_pyx.om.container import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AIPP in the manifest: how the image inputs of a model were compiled to be preprocessed, statically or per request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The container of an om file: header, partition tables and partitions, for NPU and CPU models alike.
 
 Layout, little endian: a 256-byte header that begins with ``IMOD``; then, ``model_num`` times, a partition table and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Oms for the CPU implementation of AscendCL: check one before it is loaded, read its manifest, write one.
 
 Such an om has ``platform_version`` "CPU", partition 1000 (the manifest, JSON) and, unless it is synthetic, 1001 (ONNX).

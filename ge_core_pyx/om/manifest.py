@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The manifest of a CPU om: a JSON object that describes its tensors, gears and ranges, and the rules for it."""
 
 from __future__ import annotations

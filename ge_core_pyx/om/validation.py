@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the manifest's rules share; each raises ValueError with what was expected and what came."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """acl_abi.h against the machine-readable record of AscendCL's headers, where that record is given.
 
 GE_CORE_ABI_JSON names it; default ../shared/facts/acl-abi.json beside the checkout. Nothing else needs it.

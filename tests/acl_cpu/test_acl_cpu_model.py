@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model half of the CPU implementation of AscendCL, through its C ABI: rules case by case, and real graphs."""
 
 import ctypes

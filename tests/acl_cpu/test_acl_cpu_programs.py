@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that know nothing of ge_core, on the folder that ``ge-core cpu-runtime`` prints; several on one device."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runtime rules of AscendCL, held case by case by a C++ program that knows only the C ABI.
 
 The program is compiled once per release and run once per case. With ``GE_CORE_RUNTIME=npu`` it is linked against the

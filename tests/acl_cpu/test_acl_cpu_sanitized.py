@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A bounded part of ``make sanitize``: the cases where threads, lifetimes and damaged files meet."""
 
 import shutil

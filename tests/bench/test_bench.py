@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bench: its statistics on known samples and a virtual clock, its records, and one tiny live run."""
 
 import importlib.util

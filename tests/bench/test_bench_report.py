@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bench's report, comparison, stages, load and advice: their arithmetic on recorded figures, and tiny live runs."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiling for the CPU runtime: ATC's rules, and interfaces that equal what onnxruntime computes."""
 
 import importlib.util

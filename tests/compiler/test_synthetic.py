@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arithmetic of synthetic models: against a scalar reference, against fixed values, row by row."""
 
 import ml_dtypes

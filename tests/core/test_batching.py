@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Row planning: every row exactly once, in the smallest gear, requests whole where they can be."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random models, shapes, types, layouts, rows, threads and slots against onnxruntime on the same graph: equal results.
 
 With ``CI`` set the examples are always the same; ``GE_CORE_EXAMPLES`` is how many (default 1000).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Error codes as exceptions, and the base class that all exceptions of ge_core share."""
 
 import importlib
@@ -10,12 +11,16 @@ import pytest
 import bench
 import ge_core
 import ge_core.cli
+import ge_core.compiler
 import ge_core.server
+import ge_core.serving
 from ge_core_pyx import errors
 from ge_core_pyx.abi import xlist
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-IN_A_WORKER = {"bench.served.floor_model", "bench.served.plain_model"}  # need Triton's own Python
+IN_A_WORKER = {  # need Triton's own Python
+    *("bench.served.floor_model", "bench.served.plain_model", "ge_core.serving.backend.model"),
+}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +76,10 @@ def test_a_session_that_does_not_run_is_not_an_unsupported_one():
     assert not issubclass(errors.NotRunningError, errors.UnsupportedError)
 
 
-@pytest.mark.parametrize("package", [ge_core.compiler, ge_core.serving, ge_core.server, ge_core.cli, bench], ids=lambda package: package.__name__)
+PACKAGES = [ge_core.compiler, ge_core.serving, ge_core.server, ge_core.cli, bench]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_errors_of_the_upper_floors_share_the_base(package):
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if found.name in IN_A_WORKER:

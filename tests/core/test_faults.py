@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every fault, at every entry point of AscendCL that the core uses, one at a time; faults.py has the scenario."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Futures of `submit`, as the standard library and asyncio use them."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kind of om on real graphs: image-size gears, dims gears, ranges, and outputs of unknown size."""
 
 import threading

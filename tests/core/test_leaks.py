@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixture that watches every test: leaks fail, garbage does not."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes and numbers beyond the usual: many inputs, large row numbers, tensors that cannot be."""
 
 import ctypes

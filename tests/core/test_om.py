@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The om container: what a reader must believe, and what it must refuse by name."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users rely on: the public names, their methods and attributes, and the names of the parameters.
 
 A name may be added. Taking one away, or giving a parameter another name, breaks programs: CHANGELOG.md must say so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """InferenceSession on the CPU implementation: right rows, whatever the layout, the gear and the thread."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many threads, models, closes and faults at once: nothing wrong, nothing lost, nothing left. And leaving the process.
 
 ``GE_CORE_STRESS_S`` is how long the storm lasts (default 12 seconds).

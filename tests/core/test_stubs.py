@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hand-written stubs of the compiled modules say what the modules have: names, parameters, defaults."""
 
 import ast

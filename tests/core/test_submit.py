@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Futures, several devices, budgets, recovery and closing."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The worker ends with its server: whoever holds the GIL, whatever the device does."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sequence of a batch on threads that Python does not know, and who gets a slot that becomes free."""
 
 import importlib.util

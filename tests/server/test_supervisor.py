@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The supervisor and the probe against a server that plays tritonserver, and `ge-core serve` with a killed worker."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding and preparing a tritonserver, without starting one."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An om described by a child process."""
 
 import os

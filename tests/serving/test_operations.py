@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a served model checks, says and counts, without a server."""
 
 import json

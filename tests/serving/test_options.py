@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of a served model: order of the sources, values, refusals, suggestions."""
 
 import json

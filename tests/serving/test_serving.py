@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The adapter between Triton and a session, without a server: rows, answers, refusals, device faults."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backend in a real tritonserver: configurations, transports, batches, refusals, and a stop that leaves nothing."""
 
 import importlib.util

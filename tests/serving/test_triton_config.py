@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """config.pbtxt against an om: what is left out is filled, what is given is compared, what is wrong is corrected."""
 
 import pytest

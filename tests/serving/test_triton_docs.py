@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/triton.md: every configuration in it loads and answers, every parameter and metric is in it."""
 
 import json

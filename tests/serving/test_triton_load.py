@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eight clients with a thousand requests each, both ways to answer: every row is right, also during reloads."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operating models in a real tritonserver: figures, versions, ensembles, reloads, device faults, dead workers."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The oms that the conformance cases name. ``python tests/support/acl_cpu_oms.py FOLDER`` writes them."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One scenario that uses all of a session, a fault injected anywhere in it, and a verdict on what came of it.
 
 As a program, ``python faults.py EFFECT KIND``, it runs all cases of an effect that a process may not survive.

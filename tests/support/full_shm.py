@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose /dev/shm is too small for some answers: test_triton_operations.py runs it in a mount namespace.
 
 unshare -m sh -c "mount -t tmpfs -o size=24m tmpfs /dev/shm && exec pytest tests/support/full_shm.py"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small real ONNX graphs, compiled for the CPU implementation; onnxruntime has the right answers."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Oms as CANN writes them, for tests of the reader."""
 
 import struct

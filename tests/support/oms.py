@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small oms for tests: written in a line, with the right answers from NumPy."""
 
 import numpy as np

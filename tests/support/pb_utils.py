@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the adapter uses of triton_python_backend_utils, so that it can be tested without a server."""
 
 import ctypes

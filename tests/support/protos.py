@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small ONNX graphs and descriptions as protos, for tests of the compiler and the command."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model loaded as Triton would load it, without a server."""
 
 import json

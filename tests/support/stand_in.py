@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hooks that the CPU implementation exports for tests."""
 
 import ctypes

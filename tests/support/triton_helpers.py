@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model repositories and clients for tests against a real tritonserver."""
 
 import shutil

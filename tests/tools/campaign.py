@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make campaign`: servers and workers killed under load, reloads, device faults; what came of it, in docs/campaign.md.
 
     python tests/tools/campaign.py [--only PART,…] [--rounds N] [--output FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sanitizer builds of the CPU implementation of AscendCL, and the conformance cases run on them.
 
 ``python tests/tools/sanitized.py address thread`` runs every case that needs no OpenVINO; so does ``make sanitize``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves the om of this folder with Triton's plain Python backend; the backend `ge` does the same without this file.
 
 Put the compiled model beside this file as the only `.om`, or name it with the parameter `om_model_path`.

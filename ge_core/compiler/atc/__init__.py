@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ATC, CANN's compiler: its options, its rules on shapes and gears, and the atc command itself."""
 
 from ge_core.compiler.atc.command import output_path, run_atc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The atc command of CANN: where its output goes, and running it."""
 
 from __future__ import annotations

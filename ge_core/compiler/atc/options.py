@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ATC's command line: its options, and what the compiler for the CPU runtime does with each of them."""
 
 from __future__ import annotations

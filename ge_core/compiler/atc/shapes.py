@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ATC's rules on shapes and gears: how they are written on its command line, and what is allowed.
 
 A gear is a tuple of numbers: a batch size, height and width, or one number for each -1 in the shapes of the inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triton's Python-based backend `ge`: a model folder needs only a config.pbtxt and a version folder with the om."""
 
 import asyncio  # noqa: F401  Triton's stub imports it after the first request otherwise, which takes 16 ms

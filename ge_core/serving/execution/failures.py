@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What clients are told about requests that failed, and the log of them."""
 
 import threading

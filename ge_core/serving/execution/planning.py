@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which rows of the requests of a call run together: chosen once at load, from the model and its configuration."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading Triton's requests: their inputs, checked against the model and held where Triton put them.
 
 Triton's worker keeps an input twice: in its shared memory (DLPack), and as an array of its own, copied last and so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triton's responses, and the output tensors in them, which are used again.
 
 Triton's worker copies a tensor into its shared-memory region when it is first sent, and leaves it there. A tensor kept

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches on the device: started with the rows of their requests, finished with the rows of their responses."""
 
 import time

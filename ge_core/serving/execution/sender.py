@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Responses sent when they are ready, through Triton's response senders: batches of several calls are in flight."""
 
 import threading

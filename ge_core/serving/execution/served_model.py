@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A loaded model as Triton's model.py holds it, put together from the parts of this folder."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shared-memory region of Triton's worker, as the worker itself sees it: where it is mapped, and how full it is."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accuracy guard: known inputs must give the expected outputs before a model is served."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a served model can answer, and its way back after a device error."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a served model needs of its machine: devices, device memory, an environment; and the setting that gives it."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is checked and logged between a session that is warm and a model that serves."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model says in Triton's log when it is loaded: one line, a table, and hints about settings."""
 
 import os

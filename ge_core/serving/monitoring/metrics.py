@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a served model on Triton's own metrics endpoint, published by a slow thread away from the requests."""
 
 import threading

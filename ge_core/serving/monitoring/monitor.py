@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Health and figures of a served model while it serves."""
 
 import threading

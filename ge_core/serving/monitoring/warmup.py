@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running every gear of a model once before it is served, and what each of them takes."""
 
 import time

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of 9.x's libascendcl.so, so that programs can be linked with -lascendcl alone. At load time the dynamic
 // linker puts libacl_rt.so and libacl_mdl.so in front of this library (DT_AUXILIARY), so none of this ever runs;
 // without them a call fails as it does in CANN's link-time stub.

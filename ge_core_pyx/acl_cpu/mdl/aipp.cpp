@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AIPP: parameter sets, and what a model was compiled with. Images are described and handed over, not preprocessed.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // aclmdlDataset: the data buffers of one execution, in the order of the model's inputs or outputs. It owns the copies
 // of the tensor descs that were set, and neither the buffers nor their memory.
 #include "mdl/objects.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // aclmdlDesc: what a model takes and gives.
 #include <algorithm>
 #include <cstdio>

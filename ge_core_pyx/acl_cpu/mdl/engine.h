@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What computes a model: the graph by OpenVINO, or the synthetic arithmetic.
 #ifndef ACL_CPU_MDL_ENGINE_H
 #define ACL_CPU_MDL_ENGINE_H

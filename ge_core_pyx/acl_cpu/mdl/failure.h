@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the model half reports mistakes inside itself: thrown, and turned into code and text at the entry point.
 #ifndef ACL_CPU_MDL_FAILURE_H
 #define ACL_CPU_MDL_FAILURE_H

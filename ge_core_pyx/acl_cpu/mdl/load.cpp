@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading, sizes, gears, execution: the entry points that name a model id.
 #include <cstring>
 

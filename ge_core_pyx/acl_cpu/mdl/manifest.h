@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model declares: its tensors, gears or ranges, and times, with every shape resolved and checked.
 #ifndef ACL_CPU_MDL_MANIFEST_H
 #define ACL_CPU_MDL_MANIFEST_H

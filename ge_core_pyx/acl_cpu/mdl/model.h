@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loaded models: what loads of one file share, what belongs to one model id, and one execution.
 #ifndef ACL_CPU_MDL_MODEL_H
 #define ACL_CPU_MDL_MODEL_H

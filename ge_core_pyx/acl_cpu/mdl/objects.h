@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The objects that programs hold, and what their entry points share.
 #ifndef ACL_CPU_MDL_OBJECTS_H
 #define ACL_CPU_MDL_OBJECTS_H

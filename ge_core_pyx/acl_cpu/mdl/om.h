@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The om container: header, partition table, and the two partitions of a model compiled for this library.
 #ifndef ACL_CPU_MDL_OM_H
 #define ACL_CPU_MDL_OM_H

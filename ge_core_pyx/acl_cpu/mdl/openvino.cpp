@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graph models, computed by OpenVINO's CPU plugin through its C API. The library is opened when the first graph is
 // loaded; only what is used of it is declared, and only what did not change from 2024 to 2026.
 #include <dirent.h>

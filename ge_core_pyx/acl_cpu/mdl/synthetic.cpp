@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic models: no graph, but outputs that depend on every input byte of their row. The same arithmetic exists in
 // NumPy in ge_core/synthetic.py; both must agree bit for bit.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // aclTensorDesc: type, format and shape of a tensor, with no memory behind it.
 #include "mdl/objects.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every entry point of the model library that no other file here defines: it says so and returns "not supported".
 #include "rt/runtime.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Callbacks on streams (the subscribed thread's, and aclrtLaunchHostFunc's on the stream's own thread) and of the
 // process (task exceptions, device and stream state).
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GE_CORE_CPU_CONFIG: JSON text, or the path of a file that holds it. Every key is optional, an unknown one is an
 // error.
 #include <cerrno>

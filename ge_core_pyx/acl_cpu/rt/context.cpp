@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts: their life, and which one a thread has.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and fills. The direction is checked against what the addresses are. Asynchronous ones look at their addresses
 // again, and read their source, when the stream reaches them: memory freed or reused too early shows.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data buffers, sizes of data types and float16.
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices: which are visible, set and reset, and what is asked about them.
 #include "device.h"
 

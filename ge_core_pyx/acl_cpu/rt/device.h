@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What device.cpp and context.cpp share: a device, and the life of its contexts.
 #ifndef GE_CORE_ACL_CPU_RT_DEVICE_H
 #define GE_CORE_ACL_CPU_RT_DEVICE_H

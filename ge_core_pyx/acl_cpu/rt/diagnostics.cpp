@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters, injected faults and error texts, and the acl_cpu_* hooks that expose them to tests and benches.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events: markers in streams. Each record and each reset has a number; the event is complete when the newest one that
 // was queued is a record that has run.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the source files of the runtime share and the model half does not see.
 #ifndef GE_CORE_ACL_CPU_RT_INTERNAL_H
 #define GE_CORE_ACL_CPU_RT_INTERNAL_H

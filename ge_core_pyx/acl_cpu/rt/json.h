@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small strict JSON reader: UTF-8 text in, a tree out, an exception with the byte offset for anything else.
 #ifndef GE_CORE_ACL_CPU_RT_JSON_H
 #define GE_CORE_ACL_CPU_RT_JSON_H

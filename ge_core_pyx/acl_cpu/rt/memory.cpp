@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory. A device's memory is one reserved address range without access, whose addresses the program gets, and a
 // second mapping of the same size at a constant distance, where the bytes are. Every live allocation and registration
 // is in one ordered registry, so a pointer is classified and translated by one look-up.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time limits of tasks, and the system options, which are kept and have no effect.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // aclInit and aclFinalize, versions: what is asked of the process, not of a device.
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the runtime half of the CPU implementation of AscendCL offers to the model half (acl_cpu/mdl).
 //
 // Everything here may be called from any thread. Functions that return aclError have already described a failure

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One device for all processes of a user: how much memory each process holds, and when each engine is free.
 //
 // The state is a memfd that every process keeps open. A newcomer finds it through /proc/<pid>/fd of a process that has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams: a worker thread and an in-order queue each. Time is virtual where a task has a duration: the task starts
 // when its stream, its submission and its engine allow, and the worker sleeps until it ends.
 #include <linux/futex.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every entry point of the runtime library exists. What no other source file defines is defined here, weakly, and
 // answers "not supported" with a text that names it.
 #include "internal.h"

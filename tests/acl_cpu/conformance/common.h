@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What both programs of cases need. Included after the macro OK of each.
 #ifndef GE_CORE_TESTS_CONFORMANCE_COMMON_H
 #define GE_CORE_TESTS_CONFORMANCE_COMMON_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AIPP: what a model says about its image inputs, and the reserved input of dynamic AIPP.
 #include "mdl_harness.h"
 

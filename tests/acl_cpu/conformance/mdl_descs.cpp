@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor descs, datasets and model descs. Sections 2.11, 2.12 and 3.8 of the facts.
 #include "mdl_harness.h"
 

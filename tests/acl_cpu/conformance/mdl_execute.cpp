@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Execution: results, gears, ranges, and what is refused. Section 3.9 of the facts.
 #include <pthread.h>
 

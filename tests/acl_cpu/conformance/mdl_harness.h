@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases against the C ABI of AscendCL's model API. `prog --list` names them, `prog CASE FOLDER` runs one; FOLDER holds
 // the oms that tests/acl_cpu/test_acl_cpu_model.py writes. Exit code 0: the rule holds.
 #ifndef CONFORMANCE_MDL_HARNESS_H

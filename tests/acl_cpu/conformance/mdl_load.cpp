@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading and unloading. Sections 3.8, 3.9 and 5.2 of the facts.
 #include <pthread.h>
 

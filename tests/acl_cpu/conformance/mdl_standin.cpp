@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What only the CPU implementation has: counters, faults, configuration (all cpu-only).
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that use handles which other threads destroy, and handles of what is long gone.
 #include <array>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads, mixed calls of both halves, random faults: every call succeeds or returns a documented code, nothing
 // crashes, nothing leaks.
 #include <dlfcn.h>

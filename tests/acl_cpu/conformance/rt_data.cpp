@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Data buffers, data types, float16 (facts 2.1, 2.10, 2.14).
 #include "rt_harness.h"
 

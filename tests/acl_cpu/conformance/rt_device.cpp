@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Init, version, devices, contexts (facts 2.2, 2.3, 2.4, 3.1, 3.2, 6.3).
 #include <sys/wait.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the CPU implementation adds: faults on request, counters, timing (design 5).
 #include "rt_harness.h"
 

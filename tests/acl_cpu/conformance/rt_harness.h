@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cases against the AscendCL C ABI, each in a process of its own: `prog --list`, `prog CASE`. The text of a case names
 // the section of the AscendCL facts that it holds. CASE runs on any AscendCL; CPU_CASE needs the CPU implementation
 // (its hooks, its configuration, or strictness that no device promises); …_9 needs the entry points of release 9.

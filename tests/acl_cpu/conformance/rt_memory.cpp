@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory and copies (facts 2.7, 3.4, 3.5, 7).
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams, events, callbacks (facts 2.5, 2.6, 2.8, 3.2, 3.6, 3.7, 3.11).
 #include <sys/syscall.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads, mixed calls, random faults: every call succeeds or returns a documented code, and nothing leaks.
 #include <signal.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An AscendCL program of the usual shape, as its author would write it for an NPU: one input, one output.
 // classify MODEL INPUT OUTPUT [async]
 #include <cstdio>

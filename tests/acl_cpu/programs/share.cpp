@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One process of several on a device. It says what it is told to do on stdin, one line each, and answers on stdout:
 // "hold BYTES" allocates, "release" frees all, "used" tells total - free, "copy NBYTES COUNT" copies to the device
 // COUNT times on a stream and answers with the device's time before the first and after the last, in us, "quit" ends.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches run by a plain pthread that Python does not know; test_without_gil.py compiles this."""
 
 from ge_core_pyx.acl cimport aclError
