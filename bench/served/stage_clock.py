@@ -55,7 +55,7 @@ class TimedRunner:
 
 
 def steps(sample: dict, began: int, ended: int) -> dict[str, int]:
-    """Split a run from `began` to `ended` by a sample of InferenceSession.stages(), in nanoseconds.
+    """Split a run from `began` to `ended` by a sample of Engine.stage_samples(), in nanoseconds.
 
     `gather` is what comes before the device is asked, copies into pinned memory above all, `scatter` what comes after
     it is done.

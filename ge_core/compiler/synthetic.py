@@ -90,13 +90,14 @@ def states(inputs: Sequence[np.ndarray], rows: int) -> np.ndarray:
         padded = np.zeros((count, blocks * 4 * _LANES), np.uint8)
         padded[:, :nbytes] = np.frombuffer(array.data if array.nbytes else b"", np.uint8).reshape(count, nbytes)
         words = padded.view("<u4").reshape(count, blocks, _LANES)
-        lanes = _BASIS ^ np.arange(_LANES, dtype=np.uint32) ^ seed[:, None]
+        lanes = np.tile(_BASIS ^ np.arange(_LANES, dtype=np.uint32), (count, 1))
         for block in range(blocks):
             np.bitwise_xor(lanes, words[:, block], out=lanes)
             np.multiply(lanes, _PRIME, out=lanes)
-        seed = np.full(rows, _BASIS)
+        seed = seed ^ _BASIS  # each step below is a bijection of it: no input before is forgotten
         for lane in range(_LANES):
-            seed = (seed ^ lanes[:, lane]) * _PRIME
+            seed = seed ^ lanes[:, lane]
+            seed = (seed << np.uint32(13) | seed >> np.uint32(19)) * _PRIME
         seed ^= np.uint32(nbytes & 0xFFFFFFFF)
     return seed
 

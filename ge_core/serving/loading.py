@@ -18,7 +18,7 @@ from ge_core import describe_child
 from ge_core.engine import engine_of
 from ge_core.serving import instances, model_config, options
 from ge_core.serving.execution.planning import planner_of
-from ge_core.serving.execution.running import Runner
+from ge_core.serving.execution.running import BatchRunner, Runner
 from ge_core.serving.execution.served_model import ServedModel, assemble
 from ge_core.serving.execution.shared_memory import region_file
 from ge_core.serving.monitoring import host_limits, warmup
@@ -63,7 +63,7 @@ def load(
     defaults: str | os.PathLike | None = None,
     *,
     template: int = 0,
-    wrap_runner: Callable[[Runner], Runner] | None = None,
+    wrap_runner: Callable[[Runner], BatchRunner] | None = None,
 ) -> ServedModel:
     """For initialize: opens the om on this instance's device, checks the configuration, warms up and logs one line.
 

@@ -8,7 +8,7 @@ from ge_core.serving.execution.failures import Failures
 from ge_core.serving.execution.planning import Planner
 from ge_core.serving.execution.requests import RequestReader, RequestState
 from ge_core.serving.execution.responses import OutputTensorPool, OutputTensors, ResponseBuilder
-from ge_core.serving.execution.running import Runner
+from ge_core.serving.execution.running import BatchRunner
 
 
 class ReturningHandler:
@@ -18,7 +18,7 @@ class ReturningHandler:
     ----------
     reader : RequestReader
     planner : Planner
-    runner : Runner
+    runner : BatchRunner
     responses : ResponseBuilder
     tensors : OutputTensorPool
     failures : Failures
@@ -30,7 +30,7 @@ class ReturningHandler:
         self,
         reader: RequestReader,
         planner: Planner,
-        runner: Runner,
+        runner: BatchRunner,
         responses: ResponseBuilder,
         tensors: OutputTensorPool,
         failures: Failures,

@@ -4,7 +4,7 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ge_core.batching import RowSlice
 from ge_core.engine import Engine
@@ -152,6 +152,16 @@ class MergedRows(InFlightBatch):
                 kept.append((state, row_slice._replace(row=self._rows)))
                 self._rows += row_slice.rows
         self._slices, self.active = kept, bool(kept)
+
+
+class BatchRunner(Protocol):
+    """Starts and finishes batches: a `Runner`, or what a measurement puts around one."""
+
+    def start(self, batch: InFlightBatch, began: float) -> None:
+        """See Runner."""
+
+    def finish(self, batch: InFlightBatch) -> None:
+        """See Runner."""
 
 
 class Runner:

@@ -12,7 +12,7 @@ from ge_core.serving.execution.failures import Failures
 from ge_core.serving.execution.planning import Planner
 from ge_core.serving.execution.requests import RequestReader, RequestState
 from ge_core.serving.execution.responses import OutputTensorPool, ResponseBuilder
-from ge_core.serving.execution.running import InFlightBatch, Runner
+from ge_core.serving.execution.running import BatchRunner, InFlightBatch
 
 # How long before the device would be idle the next batch is asked for: its way through Triton and into a slot.
 LEAD_S = 0.005
@@ -108,7 +108,7 @@ class SendingHandler:
     pb_utils : module
     reader : RequestReader
     planner : Planner
-    runner : Runner
+    runner : BatchRunner
     responses : ResponseBuilder
     tensors : OutputTensorPool
     failures : Failures
@@ -122,7 +122,7 @@ class SendingHandler:
         pb_utils,
         reader: RequestReader,
         planner: Planner,
-        runner: Runner,
+        runner: BatchRunner,
         responses: ResponseBuilder,
         tensors: OutputTensorPool,
         failures: Failures,

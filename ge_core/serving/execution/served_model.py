@@ -10,7 +10,7 @@ from ge_core.serving.execution.planning import Planner
 from ge_core.serving.execution.requests import RequestReader
 from ge_core.serving.execution.responses import OutputTensorPool, ResponseBuilder, served_outputs
 from ge_core.serving.execution.returned import ReturningHandler
-from ge_core.serving.execution.running import Runner
+from ge_core.serving.execution.running import BatchRunner, Runner
 from ge_core.serving.execution.sender import DevicePace, NoPace, SendingHandler
 from ge_core.serving.model_config import Binding
 from ge_core.serving.monitoring.monitor import Monitor
@@ -65,7 +65,7 @@ def assemble(
     settings: ServingOptions,
     monitor: Monitor,
     resources: ExitStack,
-    wrap_runner: Callable[[Runner], Runner] | None = None,
+    wrap_runner: Callable[[Runner], BatchRunner] | None = None,
 ) -> ServedModel:
     """Put a served model together.
 
@@ -95,9 +95,8 @@ def assemble(
     failures = Failures(pb_utils, monitor)
     reader = RequestReader(session, binding, failures, tensors.share if tensors.in_place else None)
     responses = ResponseBuilder(pb_utils, outputs, tensors, failures)
-    runner = Runner(engine, responses, failures)
-    if wrap_runner is not None:
-        runner = wrap_runner(runner)
+    plain = Runner(engine, responses, failures)
+    runner: BatchRunner = plain if wrap_runner is None else wrap_runner(plain)
     handler: ReturningHandler | SendingHandler
     if settings.responses == "sender":
         pace = DevicePace() if len(session.device_ids) == 1 else NoPace()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Synthetic models: no graph, but outputs that depend on every input byte of their row. The same arithmetic exists in
-// NumPy in ge_core/synthetic.py; both must agree bit for bit.
+// NumPy in ge_core/compiler/synthetic.py; both must agree bit for bit.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -133,7 +133,7 @@ const Kernels kernels = choose_kernels();
 
 uint32_t hash_row(const char* data, size_t nbytes, uint32_t seed) {
   alignas(64) uint32_t lanes[kLanes];
-  for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = kBasis ^ i ^ seed;
+  for (uint32_t i = 0; i < kLanes; ++i) lanes[i] = kBasis ^ i;
   const size_t blocks = nbytes / kBlock, rest = nbytes % kBlock;
   kernels.mix(lanes, data, blocks);
   if (rest > 0) {
@@ -141,8 +141,11 @@ uint32_t hash_row(const char* data, size_t nbytes, uint32_t seed) {
     memcpy(padded, data + blocks * kBlock, rest);
     kernels.mix(lanes, padded, 1);
   }
-  uint32_t s = kBasis;
-  for (uint32_t lane : lanes) s = (s ^ lane) * kPrime;
+  uint32_t s = kBasis ^ seed;  // each step is a bijection of it: no input before is forgotten
+  for (uint32_t lane : lanes) {
+    s ^= lane;
+    s = (s << 13 | s >> 19) * kPrime;  // turned, so that differences in the top bits of two lanes do not cancel
+  }
   return s ^ static_cast<uint32_t>(nbytes);
 }
 

@@ -10,7 +10,7 @@ from oms import write_synthetic
 import ge_core
 from ge_core import describe_child
 from ge_core.describe_child import describe
-from ge_core.session import describe_model
+from ge_core.description import describe_model
 
 
 @pytest.fixture
