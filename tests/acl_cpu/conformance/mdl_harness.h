@@ -200,15 +200,18 @@ inline uint32_t row_state(const std::vector<std::string>& inputs) {
   uint32_t s = 0;
   for (std::string bytes : inputs) {
     uint32_t lanes[64], size = uint32_t(bytes.size());
-    for (uint32_t i = 0; i < 64; ++i) lanes[i] = 0x811C9DC5u ^ i ^ s;
+    for (uint32_t i = 0; i < 64; ++i) lanes[i] = 0x811C9DC5u ^ i;
     bytes.resize((bytes.size() + 255) / 256 * 256);
     for (size_t at = 0; at < bytes.size(); at += 4) {
       uint32_t word;
       memcpy(&word, &bytes[at], 4);
       lanes[at / 4 % 64] = (lanes[at / 4 % 64] ^ word) * 0x01000193u;
     }
-    s = 0x811C9DC5u;
-    for (uint32_t lane : lanes) s = (s ^ lane) * 0x01000193u;
+    s ^= 0x811C9DC5u;
+    for (uint32_t lane : lanes) {
+      s ^= lane;
+      s = (s << 13 | s >> 19) * 0x01000193u;
+    }
     s ^= size;
   }
   return s;
