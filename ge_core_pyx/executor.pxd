@@ -53,6 +53,7 @@ cdef class Executor:
     cdef Slot take(self)
     cdef Slot acquire(self)
     cdef bint _settled(self, Slot slot) noexcept nogil
+    cdef bint _survived(self, Slot slot, aclError rc) noexcept
     cdef void _keep_sample(self, StageSample* sample) noexcept nogil
     cdef dict _sample_dict(self, StageSample* sample)
     cdef int _repaired(self) except -1

@@ -235,11 +235,12 @@ cdef class Executor:
     def _discard(self, Slot slot):
         """A slot comes back after its session was closed, or its device became unhealthy."""
         cdef DeviceSlots device = self.devices[slot.device]
-        if self.pool.give(<void*>slot, slot.device):       # recover() was quicker
+        cdef Slot kept = slot          # see _survived
+        if self.pool.give(<void*>kept, kept.device):       # recover() was quicker
             return
         if not self.closed:
-            device.slots.remove(slot)
-        _close_quietly(slot)
+            device.slots.remove(kept)
+        _close_quietly(kept)
         if self.closed:
             self._close_contexts()
 
@@ -249,13 +250,19 @@ cdef class Executor:
         if not slot.in_flight:
             return True
         rc = slot.finish(-1)
-        if rc != 0:
-            with gil:
-                try:
-                    self.failed(slot, rc)
-                except Exception:
-                    pass               # the error of a result that nobody waits for
-        return not slot.failed
+        if rc == 0:
+            return True
+        with gil:
+            return self._survived(slot, rc)
+
+    cdef bint _survived(self, Slot slot, aclError rc) noexcept:
+        """failed(), for the error of a result that nobody waits for. False: the slot was retired."""
+        cdef Slot kept = slot          # the caller's reference is borrowed from a list that failed() takes it out of
+        try:
+            self.failed(kept, rc)
+        except Exception:
+            pass
+        return not kept.failed
 
     # ---- slots ----
 
@@ -340,7 +347,10 @@ cdef class Executor:
         )
 
     cdef int failed(self, Slot slot, aclError rc) except -1:
-        """After a failed call: keep the slot if only the call was refused, else retire it; raise the error."""
+        """After a failed call: keep the slot if only the call was refused, else retire it; raise the error.
+
+        The caller must have a reference of its own to the slot.
+        """
         cdef bint idle, refused
         cdef int limit = slots_module.DRAIN_MS
         error = slot.error

@@ -158,7 +158,7 @@ cdef class Submission:
         try:
             if self.chunks:
                 chunk = self.chunks[0]
-                if chunk.slot.done() and chunk.slot.noticed != 0:
+                if chunk.slot.has_failed():
                     try:
                         self.settle(-1)
                     except Exception:

@@ -164,6 +164,9 @@ cdef class RangeSlot(Slot):
         self.in_flight = False
         return self.result
 
+    cdef bint has_failed(self):
+        return self.answered.is_set() and self.result != 0
+
     def done(self) -> bool:
         return self.answered.is_set()
 

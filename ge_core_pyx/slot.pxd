@@ -117,6 +117,7 @@ cdef class Slot:
     cdef aclError finish(self, int64_t timeout_ms) noexcept nogil
     cdef bint drained(self, int timeout_ms) noexcept nogil
     cdef bint expired(self) noexcept nogil
+    cdef bint has_failed(self)
     cdef void scatter(self, OutputCopy* copies, int count) noexcept nogil
     cdef void read_sample(self, Execution* execution, StageSample* sample) noexcept nogil
     cdef void fill(self, int i, char* place, size_t nbytes) noexcept nogil

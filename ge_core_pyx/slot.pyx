@@ -443,6 +443,10 @@ cdef class Slot:
         if self.timeout_ms >= 0 and self.done():
             self.started_ns = ge_core_now_ns()
 
+    cdef bint has_failed(self):
+        """Whether the work in flight has ended with an error. Does not block."""
+        return self.done() and self.noticed != 0
+
     def done(self) -> bool:
         """Whether the stream has nothing left to do. Does not block."""
         cdef acl.aclrtStreamStatus status = acl.ACL_STREAM_STATUS_NOT_READY

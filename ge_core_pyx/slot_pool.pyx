@@ -159,7 +159,7 @@ cdef class SlotPool:
         cdef Waiter* waiter
         cdef bint taken
         pthread_mutex_lock(&self.mutex)
-        taken = self.open[device]
+        taken = self.open[device] and (self.first != NULL or self.n_free[device] < self.capacity)
         if taken and self.first != NULL:
             waiter = self.first
             self._unlink(NULL, waiter)

@@ -92,3 +92,25 @@ def test_a_thread_that_stops_waiting_passes_nothing_on(om):
             session.run(None, om.random(1))
         session.run(None, om.random(1))
         assert session.stats()["slots_free"] == 1
+
+
+def test_a_plain_thread_outlives_the_failure_of_a_result_that_nobody_waits_for(native, om, stand_in):
+    """The slot that a dead future left failing is retired while the thread has nothing but a pointer to it."""
+    feed = om.random(4)
+    output = np.zeros((10, 4, 6), np.float32)
+    arrays = [array.reshape(-1).view(np.uint8) for array in (feed["x"], output)]
+    with ge_core.InferenceSession(om.path, runtime="cpu") as session:
+        with stand_in.injecting("aclmdlExecuteAsync", effect="task", code=507011):
+            session.submit(feed)  # and forget it
+        assert native.run(engine_of(session).executor, *arrays, 4, 10, keep_gil=False) == (10, 0)
+        assert (output == om.expected(feed)[0]).all()
+        assert (session.stats()["slots"], session.stats()["slots_free"]) == (1, 1)
+
+
+def test_a_plain_thread_is_refused_by_a_closed_session(native, om):
+    feed = om.random(1)
+    arrays = [feed["x"].reshape(-1).view(np.uint8), np.zeros(24, np.uint8)]
+    session = ge_core.InferenceSession(om.path, runtime="cpu")
+    executor = engine_of(session).executor
+    session.close()
+    assert native.run(executor, *arrays, 1, 1) == (0, -1)

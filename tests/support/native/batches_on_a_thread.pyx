@@ -46,8 +46,11 @@ cdef void* _run(void* argument) noexcept nogil:
     return NULL
 
 
-def run(Executor executor not None, const unsigned char[::1] inputs, unsigned char[::1] output, size_t rows, int batches):
-    """Run `batches` batches of one input on a thread while this one keeps the GIL; (batches done, code)."""
+def run(
+    Executor executor not None, const unsigned char[::1] inputs, unsigned char[::1] output, size_t rows, int batches,
+    bint keep_gil=True,
+):
+    """Run `batches` batches of one input on a thread while this one keeps the GIL, or not; (batches done, code)."""
     cdef Py_buffer view
     cdef Work work
     cdef pthread_t thread
@@ -56,5 +59,9 @@ def run(Executor executor not None, const unsigned char[::1] inputs, unsigned ch
     work.rows, work.batches, work.done, work.rc = rows, batches, 0, 0
     if pthread_create(&thread, NULL, _run, &work) != 0:
         raise MemoryError("pthread_create failed")
-    pthread_join(thread, NULL)             # with the GIL
+    if keep_gil:
+        pthread_join(thread, NULL)
+    else:                                  # a failure needs it
+        with nogil:
+            pthread_join(thread, NULL)
     return work.done, work.rc
