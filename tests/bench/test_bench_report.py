@@ -602,9 +602,9 @@ def test_stanzas():
         "max_batch_size: 8",
         "instance_group [ { kind: KIND_CPU count: 4 } ]",
         "dynamic_batching { max_queue_delay_microseconds: 700 preferred_batch_size: [ 4, 8 ] }",
-        'parameters { key: "device_ids" value { string_value: "1,2" } }',
-        'parameters { key: "slots" value { string_value: "2" } }',
-        'parameters { key: "responses" value { string_value: "sender" } }',
+        'parameters: [ { key: "device_ids" value: { string_value: "1,2" } } ]',
+        'parameters: [ { key: "slots" value: { string_value: "2" } } ]',
+        'parameters: [ { key: "responses" value: { string_value: "sender" } } ]',
     ]
     assert "dynamic_batching" not in Setting(delay_us=None).stanza()
     assert Setting().stanza(whole=True).splitlines()[2:] == [
