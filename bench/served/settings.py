@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.served.repository import parameters, tensors
+from ge_core.serving.pbtxt import quoted
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def config_text(name: str, om: Path, runtime: str, session, setting: Setting, ba
     """Return the config.pbtxt of `om` served as `setting` says, spelled out, so that no environment changes it."""
     description = session.description
     return (
-        f'name: "{name}"\nbackend: "{backend}"\n'
+        f"name: {quoted(name)}\nbackend: {quoted(backend)}\n"
         + tensors("input", session.get_inputs(), description.max_rows > 0)
         + tensors("output", session.get_outputs(), description.max_rows > 0)
         + replace(setting, rows=setting.rows or description.max_rows or None).stanza(whole=True)

@@ -608,10 +608,10 @@ def test_stanzas():
     ]
     assert "dynamic_batching" not in Setting(delay_us=None).stanza()
     assert Setting().stanza(whole=True).splitlines()[2:] == [
-        'parameters { key: "device_ids" value { string_value: "0" } }',
-        'parameters { key: "slots" value { string_value: "1" } }',
-        'parameters { key: "responses" value { string_value: "returned" } }',
-        'parameters { key: "register_memory" value { string_value: "false" } }',
+        'parameters: [ { key: "device_ids" value: { string_value: "0" } } ]',
+        'parameters: [ { key: "slots" value: { string_value: "1" } } ]',
+        'parameters: [ { key: "responses" value: { string_value: "returned" } } ]',
+        'parameters: [ { key: "register_memory" value: { string_value: "false" } } ]',
     ]
     assert str(everything) == "4 instances, 2 devices, 2 slots, batcher, delay 700 µs"
 
