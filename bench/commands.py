@@ -93,7 +93,7 @@ def _finish(
         lambda section: document.show(out, [section]),
     )
     try:
-        with progress.part("all"):
+        with progress.part("the whole run"):
             report, remarks = measure(progress)
     except prepare.EXPECTED_ERRORS as error:
         _fail(error, debug)
