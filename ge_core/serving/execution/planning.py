@@ -71,7 +71,7 @@ class ShapePlanner:
     gear_shapes : sequence of (input shapes, output shapes)
         Of each gear; none for range models.
     grouped : mapping of trailing shape to GearGroup
-        From `ge_core.batching.groups`; empty where the configuration does not say that axis 0 is the batch.
+        From `ge_core.batching.group_gears`; empty where the configuration does not say that axis 0 is the batch.
     """
 
     def __init__(self, gear_shapes: Sequence[tuple], grouped: dict[tuple, GearGroup]):
@@ -88,13 +88,13 @@ class ShapePlanner:
                 state.output_shapes = group.output_shapes(state.rows)
                 together.setdefault(id(group), (group, []))[1].append(state)
             else:
-                batches.append(self._alone(state, shapes))
+                batches.append(self._one_request(state, shapes))
         for group, members in together.values():
             for execution in plan([state.rows for state in members], group.rows):
                 batches.append(_batch(execution, members, group.gears[group.rows.index(execution.gear)]))
         return batches
 
-    def _alone(self, state: RequestState, shapes: tuple) -> InFlightBatch:
+    def _one_request(self, state: RequestState, shapes: tuple) -> InFlightBatch:
         state.rows = 0
         if shapes not in self._gears:
             return UnknownOutputRequest(state)
