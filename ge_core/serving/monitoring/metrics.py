@@ -18,7 +18,7 @@ COUNTERS = {
     "ge_rows_total": "Rows that clients asked for",
     "ge_padded_rows_total": "Rows of padding that were executed beside them",
     "ge_executions_total": "Executions, by gear",
-    "ge_errors_total": "Requests answered with an error, by code: AscendCL's number, else the name of the error's class",
+    "ge_errors_total": "Requests answered with an error, by code: AscendCL's number, else the error's class",
     "ge_timed_batches_total": f"Batches whose stages were timed: every {TIMED_EVERY}th",
     "ge_stage_seconds_total": "Seconds that the timed batches took on the device, by stage: h2d, execute, d2h",
 }
